@@ -52,7 +52,7 @@ format: $(BIN)/.iolab-dev  ## format both languages
 	@cargo fmt --all
 
 protocol: $(BIN)/.iolab-dev  ## write the schema, module and tables of the messages of the agent
-	@IOLAB_RECORD=1 cargo test -q -p iolab-agent --bin iolab-agent the_committed_schema
+	@IOLAB_RECORD=1 cargo test -q -p iolab-agent --bin iolab-agent committed_schema_is_current
 	@$(BIN)/python scripts/protocol.py
 
 messages: $(BIN)/.iolab-run  ## print every message with sample values

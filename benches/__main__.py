@@ -1,8 +1,8 @@
-"""Runs benches one after the other, each in a separate process, and says at the end which failed.
+"""Run benches one after the other, each in a separate process, and list those that failed.
 
-Usage: python -m benches [--list] [WORD ...]. A bench runs if its name (cost/startup) has one of the WORDs; without any
-word all run, for hours. `--list` prints their names and what each is about. One bench with arguments:
-python -m benches.FOLDER.NAME ARGUMENT ...; its first lines say which.
+Usage: python -m benches [--list] [WORD ...]. A bench runs if its name (as cost/startup) contains one of the WORDs.
+Without a WORD all benches run, which takes hours. `--list` prints their names and subjects. To run one bench with
+arguments: python -m benches.FOLDER.NAME ARGUMENT ...; the first lines of its docstring describe them.
 """
 
 import ast
@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("truth", "faults", "cost", "peers")
-"""Those with programs; `harness` has what they share, and what they start."""
+"""Folders that contain benches. `harness` contains what benches share and what they start."""
 HERE = Path(__file__).parent
 MARK = 'if __name__ == "__main__":'
 
 
 def programs() -> Iterator[tuple[str, str]]:
-    """Yield the name of each bench and the first line about it."""
+    """Yield the name of each bench and the first line of its docstring."""
     for path in (path for folder in FOLDERS for path in sorted((HERE / folder).glob("*.py"))):
         text = path.read_text()
         if MARK in text:
@@ -27,7 +27,7 @@ def programs() -> Iterator[tuple[str, str]]:
 
 
 def main(words: list[str]) -> int:
-    """List or run the benches that are asked for; return 1 where one failed."""
+    """List or run the requested benches; return 1 if one failed."""
     wanted = [word for word in words if word != "--list"]
     chosen = [
         (name, about) for name, about in programs() if not wanted or any(word in name for word in wanted)

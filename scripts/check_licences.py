@@ -1,8 +1,8 @@
-"""Checks that nothing that iolab is linked with or loads has a licence that would pass on to it.
+"""Check that no code with which iolab is linked, or which it loads, has a licence that would apply to iolab too.
 
-Reads what cargo and the installed Python packages say of themselves; changes nothing. Needs a network only where cargo
-has not fetched a crate of the lock yet. Called by lint.sh.
-A licence of the GPL kind is refused. A weaker one (LGPL, MPL) is allowed for packages named here, each with its reason.
+The program reads the metadata of cargo and of the installed Python packages, and changes nothing. It needs a network
+only if cargo has not yet fetched a crate of the lock file. lint.sh calls it. A licence of the GPL kind is refused. A
+weaker licence (LGPL, MPL) is allowed for the packages listed here, each with its reason.
 """
 
 import json
@@ -28,18 +28,18 @@ REASONS = {
         ),
     ),
 }
-"""Packages whose licence a person has read: what they say of it, and why they may be used."""
+"""Packages whose licence a person has read: the licence that they state, and the reason why iolab may use them."""
 NOT_IMPORTED = {
     "qemu-qmp": re.compile(
         r"qemu\.qmp\.(?:legacy|qmp_shell|qmp_tui)|qemu\.qmp import .*(?:legacy|qmp_shell|qmp_tui)"
     )
 }
-"""What must not be imported for the reason to hold: the module, and those that import it."""
+"""Package to the pattern of the modules that must not be imported, because otherwise the reason is not valid."""
 TARGET = "x86_64-unknown-linux-gnu"
 
 
 def main() -> int:
-    """Print every complaint and return the exit code."""
+    """Print every error and return the exit code."""
     rust, python = rust_packages(cargo_metadata()), python_packages(Path("requirements/run.txt").read_text())
     complaints = [*judged(rust), *judged(python), *unkept_reasons(Path("python"))]
     print("\n".join(complaints) or f"{len(rust)} crates and {len(python)} Python packages checked")
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def judged(licences: Mapping[str, str]) -> Iterator[str]:
-    """Complain of packages that are refused, that need a reason, or that say nothing."""
+    """Report packages that are refused, that need a reason, or that state no licence."""
     for name, licence in licences.items():
         if name in REASONS and REASONS[name][0] == licence:
             continue
@@ -59,18 +59,18 @@ def judged(licences: Mapping[str, str]) -> Iterator[str]:
 
 def choices(licence: str) -> list[str]:
     """Return the licences between which a user of a package may choose."""
-    if "(" in licence:  # a choice within an expression is no choice of the whole
+    if "(" in licence:  # a choice within an expression is not a choice of the whole licence
         return [licence]
     return re.split(r"\s+OR\s+|/", licence)
 
 
 def is_free(licence: str) -> bool:
-    """Tell whether a licence asks nothing of the programs around it."""
+    """Whether a licence imposes no conditions on the programs that use the code."""
     return not REFUSED.search(licence) and not WEAK.search(licence)
 
 
 def cargo_metadata() -> dict[str, Any]:
-    """Return what cargo knows of the packages that the agent is made of."""
+    """Return cargo's metadata of the packages from which the agent is built."""
     argv = [
         "cargo",
         "metadata",
@@ -88,7 +88,7 @@ def cargo_metadata() -> dict[str, Any]:
 
 
 def rust_packages(metadata: dict[str, Any]) -> dict[str, str]:
-    """Return the licences of the crates that the workspace's own are linked with, not of what only builds or tests."""
+    """Return the licences of the crates with which the workspace is linked, without build and test dependencies."""
     licences = {one["id"]: (one["name"], one["license"] or "") for one in metadata["packages"]}
     linked = {
         node["id"]: [
@@ -107,13 +107,13 @@ def rust_packages(metadata: dict[str, Any]) -> dict[str, str]:
 
 
 def python_packages(requirements: str) -> dict[str, str]:
-    """Return the licences of the packages of a list of requirements that are installed."""
+    """Return the licences of the installed packages of a requirements list."""
     names = re.findall(r"^([A-Za-z0-9._-]+)==", requirements, re.MULTILINE)
     found = {}
     for name in dict.fromkeys(names):
         try:
             metadata = distribution(name).metadata.json
-        except PackageNotFoundError:  # it is for another system or another Python
+        except PackageNotFoundError:  # the package is for a different system or Python version
             continue
         classifiers = (one for one in metadata.get("classifier", ()) if one.startswith("License ::"))
         found[name] = python_licence(
@@ -123,16 +123,16 @@ def python_packages(requirements: str) -> dict[str, str]:
 
 
 def python_licence(expression: str, text: str, classifiers: Iterable[str]) -> str:
-    """Return what a Python package says: the expression alone where there is one; it is the newer way.
+    """Return the licence that a Python package states: the expression if there is one, because this field is newer.
 
-    A text may be the whole licence; its first line names it.
+    A licence text may be complete; its first line names the licence.
     """
     first = text.strip().partition("\n")[0]
     return expression or "; ".join(filter(None, [first, *classifiers]))
 
 
 def unkept_reasons(folder: Path) -> Iterator[str]:
-    """Complain of imports by which the reason for a package no longer holds."""
+    """Report imports that make the reason for a package invalid."""
     for path in sorted(folder.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         for name, pattern in NOT_IMPORTED.items():

@@ -1,7 +1,6 @@
-"""Checks what no linter knows: sizes of modules and functions, lines of documentation, one version,
-no path of one machine, no import of a package that is here only by chance.
+"""Check rules that no linter checks: sizes, line lengths of documentation, versions, paths and undeclared imports.
 
-Reads the files that git knows or would add; changes nothing. Called by lint.sh.
+The program reads the files that git tracks or would add, and changes nothing. lint.sh calls it.
 """
 
 import ast
@@ -22,14 +21,22 @@ PROSE_CHARACTERS = 120
 RUST_FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:const |async |unsafe |extern \"C\" )*fn (\w+)")
 
 WORDED = {".py", ".rs", ".md", ".sh", ".toml", ".yaml"}
-"""Suffixes of files whose words are read by people."""
+"""Suffixes of files that contain text for people."""
 UNPLAIN = re.compile(
-    r"\b(?:(?:is|are|was|were) told|told (?:of|to)|ane[w]|who[m]|that is non[e]|leave awa[y])\b"
+    r"\b(?:(?:is|are|was|were) tol[d]|told (?:of|to)|ane[w]|who[m]|that is non[e]|leave awa[y]|no counter says wher[e]|"
+    r"took it u[p]|robbed o[f]|sleep as deepl[y]|vanish(?:es)? on the wa[y]|seen acknowledge[d]|the door o[f]|"
+    r"dropped from the cache firs[t]|are not of the la[b]|is not of the la[b]|(?:is|are) no I[P]|work of other[s]|"
+    r"shares a compute[r]|comes? apar[t]|the begin o[f]|what else to kno[w]|how ends mee[t]|nobody coul[d]|"
+    r"asked and printe[d]|makes no difference show[n]|shows only change[s]|without en[d]|scatter b[y]|"
+    r"take[sn]? apar[t]|resemble the tria[l]|(?:in|has a) doub[t]|are sure o[f]|"
+    r"nothing goes o[n]|pass nothin[g]|counts in place o[f]|speaks? o[f]|"
+    r"(?:is|are) asked o[f]|with(?:out)? checksum(?! offloa[d]))\b",
 )
+"""Phrases that read like a translation; CONTRIBUTING.md and the glossary have the right phrases."""
 
 
 def main() -> int:
-    """Print every complaint and return the exit code."""
+    """Print every error and return the exit code."""
     files = list_files()
     if broken := [*check_syntax(files)]:
         print("\n".join(broken))
@@ -48,14 +55,14 @@ def main() -> int:
 
 
 def list_files() -> list[Path]:
-    """Return the files that are committed or would be with the next `git add`."""
+    """Return the files that git tracks, or would track after the next `git add`."""
     argv = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split("\0")
     return [path for path in map(Path, filter(None, names)) if path.is_file()]
 
 
 def check_syntax(files: list[Path]) -> Iterator[str]:
-    """Complain of what this Python cannot parse: nothing further can be said of it."""
+    """Report files that this Python cannot parse; the other checks skip these files."""
     for path in files:
         if path.suffix == ".py":
             try:
@@ -65,7 +72,7 @@ def check_syntax(files: list[Path]) -> Iterator[str]:
 
 
 def check_sizes(files: list[Path]) -> Iterator[str]:
-    """Complain of long modules and functions; tests, and a generated module, are exempt."""
+    """Report modules and functions that are too long; tests and the generated module are exempt."""
     for path in files:
         if path.suffix not in {".py", ".rs"} or "tests" in path.parts:
             continue
@@ -81,7 +88,7 @@ def check_sizes(files: list[Path]) -> Iterator[str]:
 
 
 def check_prose(files: list[Path]) -> Iterator[str]:
-    """Complain of long lines of documentation; rows of tables and what programs print cannot be broken."""
+    """Report long lines of documentation, except table rows and program output, which cannot be wrapped."""
     for path in files:
         if path.suffix != ".md" or "tests" in path.parts:
             continue
@@ -100,7 +107,7 @@ def measure_python(code: str) -> Iterator[tuple[int, str, int]]:
 
 
 def measure_rust(code: str) -> Iterator[tuple[int, str, int]]:
-    """Yield line, name and length [lines] of each function of code that rustfmt has laid out."""
+    """Yield line, name and length [lines] of each function of code that rustfmt has formatted."""
     lines = code.splitlines()
     for begin, line in enumerate(lines):
         if match := RUST_FUNCTION.match(line):
@@ -112,7 +119,7 @@ def measure_rust(code: str) -> Iterator[tuple[int, str, int]]:
 
 
 def check_paths(files: list[Path]) -> Iterator[str]:
-    """Complain of absolute paths into a home or into this checkout."""
+    """Report absolute paths into a home folder or into this checkout."""
     here = re.escape(str(Path.cwd()))
     private = re.compile(rf"(?<![\w.$}}])(?:/(?:home|Users)/[\w.-]+|/root(?=/)|{here}\b)")
     for path in files:
@@ -126,9 +133,9 @@ def check_paths(files: list[Path]) -> Iterator[str]:
 
 
 def check_wording(files: list[Path]) -> Iterator[str]:
-    """Complain of phrases that no engineer writes; the words of tests are their own."""
+    """Report phrases that no engineer writes; tests and the page that lists the phrases are exempt."""
     for path in files:
-        worded = path.suffix in WORDED or path.name == "Makefile"
+        worded = (path.suffix in WORDED or path.name == "Makefile") and path.name != "CONTRIBUTING.md"
         if not worded or path.parts[0] not in {
             "python",
             "crates",
@@ -145,7 +152,7 @@ def check_wording(files: list[Path]) -> Iterator[str]:
 
 
 def check_shared(files: list[Path]) -> Iterator[str]:
-    """Complain of what is imported from a module of tests: what tests share has a module of its own."""
+    """Report imports from a test module: code that tests share belongs in a separate module."""
     for path in files:
         if path.suffix != ".py" or path.parts[0] != "tests":
             continue
@@ -157,7 +164,7 @@ def check_shared(files: list[Path]) -> Iterator[str]:
 
 
 def check_versions() -> Iterator[str]:
-    """Complain when the wheel, the package and the agent would call themselves different versions."""
+    """Report if the wheel, the package and the agent would have different version numbers."""
     package = re.search(r'__version__ = "(.+)"', Path("python/iolab/__init__.py").read_text())
     wheel = tomllib.loads(Path("pyproject.toml").read_text())["project"]["version"]
     agent = tomllib.loads(Path("Cargo.toml").read_text())["workspace"]["package"]["version"]
@@ -167,9 +174,11 @@ def check_versions() -> Iterator[str]:
 
 
 def check_imports(files: list[Path]) -> Iterator[str]:
-    """Complain when the package imports what pyproject.toml does not ask for: it may be missing elsewhere."""
+    """Report imports of packages that pyproject.toml does not require, and that other machines may lack."""
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-    declared = {normalize(re.split(r"[^\w.-]", text)[0]) for text in project.get("dependencies", [])}
+    extras = [text for extra in project.get("optional-dependencies", {}).values() for text in extra]
+    wanted = [*project.get("dependencies", []), *extras]
+    declared = {normalize(re.split(r"[^\w.-]", text)[0]) for text in wanted}
     owners = packages_distributions()
     for path in files:
         if path.suffix != ".py" or Path("python/iolab") not in path.parents:
@@ -190,7 +199,7 @@ def list_imports(code: str) -> Iterator[tuple[int, str]]:
 
 
 def check_circles() -> Iterator[str]:
-    """Complain when files of a crate import each other in a circle; modules of tests are exempt."""
+    """Report circular imports between the files of a crate; test modules are exempt."""
     for folder in sorted(Path("crates").glob("*/src")):
         modules = {module_name(path.relative_to(folder)): path for path in sorted(folder.rglob("*.rs"))}
         edges = {
@@ -208,12 +217,12 @@ def check_circles() -> Iterator[str]:
 
 
 def is_test(path: Path) -> bool:
-    """Whether a module of Rust has tests only."""
+    """Whether a Rust module contains only tests."""
     return path.stem.endswith("tests")
 
 
 def module_name(path: Path) -> tuple[str, ...]:
-    """Return the parts of the name of a file's module."""
+    """Return the parts of a file's module name."""
     parts = path.with_suffix("").parts
     return parts[:-1] if parts[-1] in {"mod", "lib", "main"} else parts
 
@@ -221,7 +230,7 @@ def module_name(path: Path) -> tuple[str, ...]:
 def list_uses(
     name: tuple[str, ...], path: Path, modules: Collection[tuple[str, ...]]
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the modules of the same crate that a module imports or names."""
+    """Yield the modules of its crate that a module imports or names."""
     text = re.sub(r"//.*", "", path.read_text()).split("#[cfg(test)]\nmod tests {")[0]
     paths = [used for match in re.finditer(r"\buse ([^;]+);", text) for used in expand_use(match[1])]
     for used in [*paths, *re.findall(r"\b(?:crate|super)(?:::\w+)+", text)]:
@@ -239,7 +248,7 @@ def list_uses(
 
 
 def expand_use(text: str) -> Iterator[str]:
-    """Yield each path of a `use` with groups in braces."""
+    """Yield each path of a `use` statement with groups in braces."""
     before, brace, inner = text.partition("{")
     if not brace:
         yield re.sub(r" as \w+|\s", "", before)
@@ -256,7 +265,7 @@ def expand_use(text: str) -> Iterator[str]:
 
 
 def normalize(name: str) -> str:
-    """Return a distribution's name as PEP 503 compares it."""
+    """Return the name of a distribution, normalized according to PEP 503."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

@@ -1,7 +1,7 @@
-"""Digests of what code does, not of how it is written: for scripts/method_versions.py.
+"""Compute digests of what code computes, independent of how the code is written, for scripts/method_versions.py.
 
-Left out are comments, formatting, docstrings, annotations, names of local variables and texts of errors; of Rust also
-attributes, imports, visibility and tests. Read by syntax alone: nothing is imported or run.
+The digests exclude comments, formatting, docstrings, annotations, names of local variables and error texts; for Rust
+code, also attributes, imports, visibility and tests. The code is only parsed: nothing is imported or run.
 """
 
 import ast
@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 FOLLOWED = ("iolab.trial.", "iolab.lab.packets.", "iolab.lab.endpoints.", "iolab.units.")
-"""What these modules define is looked into where it is used; of what others define the name alone counts."""
+"""Prefixes of modules whose definitions are followed where they are used; definitions of other modules count only by
+name."""
 SKIPPED = frozenset({"annotation", "ctx", "type_comment", "kind", "type_params"})
-"""Parts of a syntax tree that do not say what is computed."""
+"""Fields of syntax nodes that do not affect the computation."""
 RUST_TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|b?r(\#*)".*?"\1|b?"(?:\\.|[^"\\])*"|'(?:\\.[^']*|[^'\\])'|'\w+|\w+|\S""", re.DOTALL
 )
@@ -22,32 +23,32 @@ RUST_TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """What a module defines at its top level, and what it imports."""
+    """The top-level definitions and the imports of a module."""
 
     defined: Mapping[str, ast.AST]
-    """Name to the function, the class or the value."""
+    """Name to the function, class or value."""
     imported: Mapping[str, tuple[str, str]]
-    """Name to the module and the name in it; empty: the module itself."""
+    """Local name to the imported module and the name in that module; an empty name: the module itself."""
 
 
 @dataclass(slots=True)
 class Code:
-    """The code of a tree, read and digested once."""
+    """The code of a source tree, parsed and digested once."""
 
     root: Path
     changed: Mapping[str, str] = field(default_factory=dict)
-    """Texts in place of files, by path."""
+    """Texts that replace files, by path."""
     modules: dict[str, Module | None] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
-    """Key, module:name or path, to digest."""
+    """Key (module:name, or a path) to digest."""
     uses: dict[str, list[str]] = field(default_factory=dict)
     """Key to the keys that its code uses."""
 
     def behind(self, reference: str) -> dict[str, str]:
-        """Return the digests of what a reference names, and, unless it ends with !, of all that it uses.
+        """Return the digests of the code that a reference names and, unless it ends with !, of all used code.
 
         Raises:
-            LookupError: it names nothing.
+            LookupError: the reference names no code.
         """
         if reference.endswith("!"):
             return {reference[:-1]: self._digest(reference[:-1])}
@@ -81,7 +82,7 @@ class Code:
         return _short(text)
 
     def module(self, name: str) -> Module | None:
-        """Return a module of the tree; None: there is none of that name."""
+        """Return a module of the tree; None if no module has that name."""
         if name not in self.modules:
             path = f"python/{name.replace('.', '/')}"
             text = self._text(f"{path}.py") or self._text(f"{path}/__init__.py")
@@ -107,7 +108,7 @@ class Code:
         return _short(" ".join(tokens))
 
     def resolve(self, module: str, name: str) -> str | None:
-        """Return the key of what a name in a module stands for; None: it is not looked into."""
+        """Return the key of the code to which a name in a module refers; None if this code is not followed."""
         for _ in range(8):  # imports of imports
             known = self.module(module) if f"{module}.".startswith(FOLLOWED) else None
             if known is None:
@@ -147,7 +148,7 @@ def _module(module: str, tree: ast.Module) -> Module:
 
 
 class _Writer:
-    """Writes what a piece of code does as text, with numbers for the names of its local variables."""
+    """Writes code as canonical text, with numbers instead of the names of local variables."""
 
     def __init__(self, code: Code, module: str, parent: str, node: ast.AST) -> None:
         self.used: list[str] = []
@@ -156,7 +157,7 @@ class _Writer:
         self._locals = {name: f"v{at}" for at, name in enumerate(_bound(node))}
 
     def write(self, node: object) -> str:
-        """Return a node, and all below it, as text."""
+        """Return a node and its descendants as text."""
         match node:
             case ast.Name() | ast.arg() | ast.Attribute():
                 return self._named(node)
@@ -167,7 +168,7 @@ class _Writer:
             case ast.Raise():
                 return "raise"
             case ast.Expr(value=ast.Constant(value=str())) | ast.Import() | ast.ImportFrom():
-                return ""  # docstrings; imports are looked at where they are used
+                return ""  # docstrings; imports are followed where they are used
             case ast.AST():
                 return self._any(node)
             case list():
@@ -223,7 +224,7 @@ class _Writer:
         return known.imported[name][1] or name if known is not None and name in known.imported else original
 
     def _note_of_module(self, name: str, attribute: str) -> None:
-        """Note what `module.attribute` stands for, where the name is that of a module."""
+        """Record the code to which `module.attribute` refers, if the name is that of a module."""
         known = self._code.module(self._module)
         at = self._imports.get(name) or (known.imported.get(name) if known is not None else None)
         if at is not None and (key := self._code.resolve(".".join(filter(None, at)), attribute)) is not None:
@@ -231,7 +232,7 @@ class _Writer:
 
 
 def _bound(node: ast.AST) -> list[str]:
-    """Return the names that a function binds, in the order in which they first occur."""
+    """Return the names that a function binds, in the order of their first occurrence."""
     if not isinstance(node, ast.FunctionDef):
         return []
     found: dict[str, None] = {}
@@ -259,7 +260,7 @@ def _local_imports(module: str, node: ast.AST) -> dict[str, tuple[str, str]]:
 
 
 def _source(module: str, node: ast.ImportFrom) -> str:
-    """Return the module that names are imported from; one dot is the package of the module that imports."""
+    """Return the module from which names are imported; one dot means the package of the importing module."""
     package = module.split(".")[: -node.level] if node.level else []
     return ".".join([*package, *([node.module] if node.module else [])])
 
@@ -288,7 +289,7 @@ def _rust_tokens(text: str) -> list[str]:
 
 
 def _closing(tokens: Sequence[str], at: int) -> int:
-    """Return the place after the bracket that closes the one at a place."""
+    """Return the index after the bracket that closes the bracket at an index."""
     depth = 0
     for place in range(at, len(tokens)):
         depth += (tokens[place] in ("(", "[", "{")) - (tokens[place] in (")", "]", "}"))
@@ -298,7 +299,7 @@ def _closing(tokens: Sequence[str], at: int) -> int:
 
 
 def _item_end(tokens: Sequence[str], at: int) -> int:
-    """Return the place after the item that begins at a place: after its block, or its semicolon."""
+    """Return the index after the item that begins at an index: after the item's block, or its semicolon."""
     place = next((one for one in range(at, len(tokens)) if tokens[one] in ("{", ";")), len(tokens))
     return _closing(tokens, place) if tokens[place : place + 1] == ["{"] else place + 1
 

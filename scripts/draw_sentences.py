@@ -1,7 +1,9 @@
 """Draw 200 sentences of a commit for readers to judge: `scripts/draw_sentences.py [COMMIT]`, by default HEAD.
 
-The draw depends only on the commit: a sentence's rank is the digest of the commit's SHA and the sentence.
-Messages are shown with sample values in their places. CONTRIBUTING.md describes the reading.
+The draw depends only on the commit: a sentence's rank is the digest of the commit's SHA and the sentence. Messages are
+shown with sample values in their places. Text that a page shows together is drawn together: a table cell with the name
+of its row and the head of its column, a list item with the sentence that it continues. CONTRIBUTING.md describes the
+reading.
 """
 
 import ast
@@ -28,9 +30,13 @@ TESTS = re.compile(r"tests/.+\.py|crates/.+\.rs")
 
 FENCE = re.compile(r"^\s*```.*?^\s*```$", re.MULTILINE | re.DOTALL)
 GENERATED = re.compile(r"<!-- (\w+): begin -->.*?<!-- \1: end -->", re.DOTALL)
-"""Tables that are made from code: their sentences are drawn as docstrings."""
-TABLE_HEAD = re.compile(r"^\|.*\n\|[ :|-]+$", re.MULTILINE)
-SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\[])")
+"""Tables that are generated from code; their sentences are drawn as docstrings."""
+TABLE_RULE = re.compile(r"\|[ :|-]+")
+ITEM = re.compile(r"\s*(?:[-*] |\d+\. )")
+LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
+CODE = re.compile(r"`[^`]*`")
+WORD = re.compile(r"[A-Za-z]{2,}")
+SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][)\"]))\s+(?=[A-Z`*\[(\"])")
 TEST_NAME = re.compile(r"def (test_\w+)|#\[test\]\s+(?:#\[[^\n]+\]\s+)*(?:async )?fn (\w+)")
 FEWEST_WORDS = 4
 """Shorter texts are labels, not sentences."""
@@ -68,7 +74,7 @@ def read_commit(sha: str) -> dict[str, str]:
 
 
 def draw(sha: str, files: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
-    """Return place and text of the sentences drawn from each kind."""
+    """Return the file and the text of the sentences drawn from each kind."""
     drawn = {}
     for kind, (size, sources) in KINDS.items():
         texts = {
@@ -84,7 +90,7 @@ def draw(sha: str, files: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]
 
 
 def with_values(files: Mapping[str, str]) -> dict[str, str]:
-    """Return each message of a commit with sample values; one that lacks a value is not in it."""
+    """Return the messages of a commit with sample values; a message that lacks a value is left out."""
     locale = {path: files[path] for path in sorted(files) if MESSAGES.fullmatch(path)}
     page = Page(locale, files.get(f"scripts/{SAMPLES.name}") or SAMPLES.read_text(encoding="utf-8"))
     found = {}
@@ -110,21 +116,55 @@ def messages(text: str) -> Iterator[str]:
 
 
 def prose(text: str) -> Iterator[str]:
-    """Yield the sentences of a Markdown page: paragraphs, items of lists and cells of tables."""
-    text = TABLE_HEAD.sub("", GENERATED.sub("", FENCE.sub("", text)))
-    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*] |\d+\. |\|))|(?<=\|)\n", text)
-    for block in blocks:
-        if block.lstrip().startswith(("#", "<!--")):
-            continue
-        cells = re.split(r"(?<!\\)\|", block) if block.lstrip().startswith("|") else [block]
-        for cell in cells:
-            plain = re.sub(r"^\s*(?:[-*] |\d+\. )", "", cell)
-            yield from sentences(re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", plain))
+    """Yield the sentences of a Markdown page: paragraphs, list items and table cells."""
+    text = LINK.sub(r"\1", GENERATED.sub("", FENCE.sub("\n\n# code\n\n", text)))
+    lead, drawn = "", True
+    for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*] |\d+\. ))", text):
+        if block.lstrip().startswith("|"):
+            yield from cells(block.strip().splitlines())
+        elif block.lstrip().startswith(("#", "<!--")):
+            yield from () if drawn else (lead,)
+            lead, drawn = "", True
+        else:
+            item = ITEM.match(block)
+            found = list(sentences(block[item.end() :] if item else block))
+            if item and lead and found and found[0][:1].islower():
+                found[0], drawn = f"{lead} {found[0]}", True
+            elif not drawn:
+                yield lead
+                drawn = True
+            if not item:
+                lead, drawn = (found.pop(), False) if found and found[-1].endswith(":") else ("", True)
+            yield from found
+    if not drawn:
+        yield lead
+
+
+def cells(rows: list[str]) -> Iterator[str]:
+    """Yield the sentences of table cells, each with the name of its row and the head of its column."""
+    rows = [row.strip() for row in rows if row.count("|") > 1]
+    split = [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
+    ruled = len(rows) > 1 and TABLE_RULE.fullmatch(rows[1])
+    heads, body = (split[0], split[2:]) if ruled else ([], split)
+    name = ""
+    for row in body:
+        name = row[0] or name
+        for column, cell in enumerate(row):
+            if column == 0 and len(row) > 1 and len(WORD.findall(CODE.sub("", cell))) < FEWEST_WORDS:
+                continue  # a name
+            head = heads[column] if column < len(heads) else ""
+            shown = " | ".join(part for part in (name if column else "", head) if part)
+            yield from (f"{shown}: {found}" if shown else found for found in sentences(cell))
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text that are longer than a label."""
-    for sentence in SENTENCE_END.split(" ".join(text.split())):
+    """Yield the sentences of a text that are longer than a label; an abbreviation in parentheses ends none."""
+    words, start = " ".join(text.split()), 0
+    for end in [*(match.span() for match in SENTENCE_END.finditer(words)), (len(words), len(words))]:
+        sentence = words[start : end[0]]
+        if sentence.count("(") > sentence.count(")") and end[0] < len(words):
+            continue
+        start = end[1]
         if len(sentence.split()) >= FEWEST_WORDS:
             yield sentence
 
@@ -141,7 +181,7 @@ def python_words(text: str) -> Iterator[str]:
 
 
 def rust_words(text: str) -> Iterator[str]:
-    """Yield the sentences of comments; lines that follow each other are one text."""
+    """Yield the sentences of comments; consecutive comment lines are one text."""
     for block in re.findall(r"(?:^[ \t]*//[/!]?[^\n]*\n)+", text, re.MULTILINE):
         yield from sentences(re.sub(r"^[ \t]*//[/!]?(?: # Errors$)?", "", block, flags=re.MULTILINE))
 
@@ -159,7 +199,7 @@ KINDS: dict[str, tuple[int, tuple[tuple[re.Pattern[str], Reader], ...]]] = {
     "docstrings and comments": (40, ((PYTHON, python_words), (RUST, rust_words))),
     "test names": (20, ((TESTS, names_of_tests),)),
 }
-"""Kind to the number of sentences and to which files they are read from, how."""
+"""Kind to the number of drawn sentences, and to the patterns of its files with the functions that read them."""
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -18,6 +18,7 @@ main() {
     check "ruff check" .venv/bin/ruff check -q
     check "ruff format" .venv/bin/ruff format -q --check --diff
     check "lint-imports" .venv/bin/lint-imports --no-logo
+    check "codespell" bash -c 'git ls-files -z | xargs -0 .venv/bin/codespell'
     check "check_tree" .venv/bin/python scripts/check_tree.py
     check "check_licences" .venv/bin/python scripts/check_licences.py
     report

@@ -10,4 +10,5 @@ lock() {
 
 lock requirements/tools.in tools
 lock pyproject.toml run
+lock requirements/library.in library
 lock requirements/dev.in dev

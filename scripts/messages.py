@@ -1,6 +1,6 @@
 """Print every message of the locale files with realistic values: `scripts/messages.py`.
 
-A person can read the page from top to bottom. `message_samples.toml` has the values.
+The page is made to be read from top to bottom. `message_samples.toml` contains the values.
 """
 
 import sys
@@ -17,9 +17,9 @@ from iolab.report.locale.words import Sentences
 SAMPLES = Path(__file__).with_name("message_samples.toml")
 LOCALE = Path("python/iolab/locale/en")
 JOINED = (("lists", ""), ("report", "said.joined."))
-"""Files and tables that say how the items of a list are joined."""
+"""Files, and prefixes of keys, of the texts that join the items of a list."""
 STATED = "report.said."
-"""Texts whose numbers are written with their units; other texts get numbers as they are."""
+"""Prefix of the keys of texts whose numbers are formatted with units; other texts get plain numbers."""
 
 
 def main() -> int:
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 class Unsampled(Exception):
-    """A place of a message has no sample value."""
+    """A placeholder of a message has no sample value."""
 
 
 class Page:
@@ -58,10 +58,10 @@ class Page:
         ]
 
     def filled(self, path: str, key: str, text: str) -> str:
-        """Return a message with sample values, which are written as the product writes them.
+        """Return a message with sample values, formatted as in the product.
 
         Raises:
-            Unsampled: a place has no value.
+            Unsampled: a placeholder has no value.
         """
         message = f"{Path(path).stem}.{key}"
         return fill(text, lambda name, spec: self._written(message, name, spec))
@@ -74,7 +74,7 @@ class Page:
         return self._sentences.write(name, tuple(value), spec)
 
     def _sample(self, message: str, name: str, spec: str) -> Any:
-        """Return the value for the message, for its file, for the name with its form, the name, or the name's unit."""
+        """Return the most specific sample: for the message, its file, the name with its form, the name, or its unit."""
         if name == "count" and message.endswith(ONE):
             return 1
         for values, key in (
@@ -90,7 +90,7 @@ class Page:
 
     @cached_property
     def _sentences(self) -> Sentences:
-        """What the language says of units, lists and names."""
+        """The texts of the language for units, lists and names."""
         joined: dict[str, str] = {}
         for file, table in JOINED:
             joined |= self._table(file, table)
@@ -106,7 +106,7 @@ class Page:
 
 
 def texts(table: Mapping[str, object], start: str = "") -> Iterator[tuple[str, str]]:
-    """Yield key and text of each message; lists in a locale file are words to look for, not to show."""
+    """Yield key and text of each message; lists in a locale file are search words, which are never shown."""
     for name, value in table.items():
         if isinstance(value, str):
             yield f"{start}{name}", value

@@ -1,10 +1,11 @@
-"""Compares the code behind each metric with what was recorded when the version of its method was set.
+"""Compare the code of each metric with the code that was recorded when its method version was set.
 
     .venv/bin/python scripts/method_versions.py               # what changed; exits 1 where anything did
     .venv/bin/python scripts/method_versions.py --accept      # record the code of methods whose version was raised
     .venv/bin/python scripts/method_versions.py --unchanged   # record a change that cannot change any figure
 
-docs/reference/compatibility.md says when a version rises, code_digests.py what counts as a change of code.
+docs/reference/compatibility.md defines when a version must be raised; code_digests.py defines what counts as a change
+of code.
 """
 
 import re
@@ -21,12 +22,12 @@ ROOT = Path(__file__).parents[1]
 RECORD = Path("contract/method-versions.toml")
 CHANGELOG = Path("CHANGELOG.md")
 LINE = re.compile(r'"?([^"= ]+)"? = ("[0-9a-f]{16}"|\d+)')
-"""Of the record. Git merges it by keeping the lines of both sides (.gitattributes)."""
+"""A line of the record. Git merges the record by keeping the lines of both sides (.gitattributes)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What is in the record: what the code was when the versions of the methods were set."""
+    """The content of the record: the code at the time when the method versions were set."""
 
     versions: Mapping[str, int]
     """Method to version."""
@@ -35,7 +36,7 @@ class Recorded:
 
 
 def recorded(text: str) -> Recorded:
-    """Read the record. Where a merge has left several lines of one name, none of their digests holds."""
+    """Read the record. If a merge has left several lines with one name, none of their digests is used."""
     lines = [match.groups() for match in map(LINE.fullmatch, text.splitlines()) if match is not None]
     versions = ((name, int(value)) for name, value in lines if value.isdecimal())
     digests: dict[str, set[str]] = {}
@@ -46,7 +47,7 @@ def recorded(text: str) -> Recorded:
 
 
 def written(methods: Sequence[MetricMethod], code: Code) -> str:
-    """Return the record of a tree as it is."""
+    """Return the record of the current tree."""
     digests = {key: digest for row in methods for ref in row.code for key, digest in code.behind(ref).items()}
     lines = [
         "# Made by scripts/method_versions.py: the code behind each metric when the version of its method was set.",
@@ -63,16 +64,16 @@ def written(methods: Sequence[MetricMethod], code: Code) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A method whose code is not as it was recorded."""
+    """A method whose code differs from the record."""
 
     method: MetricMethod
     changed: tuple[str, ...]
-    """Keys of what changed; none: its version alone did."""
+    """Keys of the changed code; empty: only the version changed."""
     raised: bool
-    """Whether its version is higher than the recorded one."""
+    """Whether the method's version is higher than the recorded version."""
 
     def __str__(self) -> str:
-        """Return what changed and what to do."""
+        """Return the change and the remedy as text."""
         what = ", ".join(self.changed) or "its version"
         if self.raised:
             return f"{self.method.name}, version {self.method.version}: {what} changed; record it: --accept"
@@ -84,7 +85,7 @@ class Change:
 
 
 def changes(methods: Sequence[MetricMethod], code: Code, before: Recorded) -> Iterator[Change]:
-    """Yield the methods whose code or version is not as recorded; code that moved is the same code."""
+    """Yield the methods whose code or version differs from the record; moved code counts as unchanged."""
     now = {
         row.name: {key: digest for ref in row.code for key, digest in code.behind(ref).items()}
         for row in methods
@@ -106,7 +107,7 @@ def changes(methods: Sequence[MetricMethod], code: Code, before: Recorded) -> It
 
 
 def without_line(methods: Sequence[MetricMethod], changelog: str) -> Iterator[str]:
-    """Yield the methods of a raised version that no line under "Figures may change" names."""
+    """Yield the methods with a raised version that no line under "Figures may change" names."""
     parts = re.findall(r"^### Figures may change$(.*?)(?=^##|\Z)", changelog, re.MULTILINE | re.DOTALL)
     text = "\n".join(parts)
     for row in methods:

@@ -102,6 +102,8 @@ look_for_storage() {
     has bonnie++ || missing+=(bonnie++)
     has fio || missing+=(fio)
     has tgtd || missing+=(tgt)
+    has iscsi-inq || missing+=(libiscsi-bin)
+    has qemu-nbd || missing+=(qemu-utils)
     has qemu-storage-daemon || missing+=(qemu-system-common)
     compgen -G '/usr/lib*/qemu/block-iscsi.so' >/dev/null || compgen -G '/usr/lib/*/qemu/block-iscsi.so' >/dev/null ||
         missing+=(qemu-block-extra)

@@ -1,7 +1,8 @@
-"""Generates what is said of the agent's messages outside the agent from `contract/agent-v1.schema.json`.
+"""Generate the files about the agent's messages outside the agent from `contract/agent-v1.schema.json`.
 
-That is python/iolab/agent/messages.py and contract/agent-v1-messages.md. The agent's unit tests write the schema from
-its types; `make protocol` does both. check_tree.py complains where what is committed is not current.
+These files are python/iolab/agent/messages.py and contract/agent-v1-messages.md. The agent's unit tests write the
+schema from its types; `make protocol` generates the schema and the files. check_tree.py reports committed files that
+are not current.
 """
 
 import json
@@ -19,7 +20,7 @@ SCHEMA = Path("contract/agent-v1.schema.json")
 MODULE = Path("python/iolab/agent/messages.py")
 PAGE = Path("contract/agent-v1-messages.md")
 WIDTH = 110
-"""Of a line of a generated docstring."""
+"""Maximum line length of a generated docstring."""
 
 READ = (
     "Hello", "Pong", "CommandEnded", "ProcessStarted", "ProcessEnded", "FolderMade", "SettingValue", "SettingOriginal",
@@ -27,7 +28,8 @@ READ = (
     "SettingValues", "TrafficOpened", "TrafficRan", "DeviceCounts", "WireCounts", "CaptureStarted", "Captured",
     "CapturePart", "WatchStarted", "Watched", "WatchPart", "Leased",
 )  # fmt: skip
-"""Answers, and rows of samples, that the controller reads; their parts follow. It stores all others as they come."""
+"""Replies, and rows of samples, that the controller decodes, with all types of their fields. It stores all other
+replies undecoded."""
 NOT_READ = {
     "ThreadTimes": "voluntary_switches involuntary_switches",
     "QdiscCounters": "requeues",
@@ -45,9 +47,10 @@ NOT_READ = {
     "DeviceCounts": "begin_ns end_ns",
     "WireCounts": "does stalls begin_ns",
 }
-"""Fields of these that it only stores: what reads them pays for each."""
+"""Fields of these types that the controller does not decode, because decoding each field takes time."""
 CHECKED = {"Histogram": "check_sums"}
-"""Messages whose fields must agree, and the function of `iolab.agent.decoding` that refuses others."""
+"""Messages whose fields must be consistent, with the function of `iolab.agent.decoding` that refuses inconsistent
+ones."""
 
 Schema = dict[str, Any]
 
@@ -62,12 +65,12 @@ class Property:
 
     @property
     def doc(self) -> str:
-        """What it is, in one line."""
+        """The description of the field, on one line."""
         return " ".join(self.schema.get("description", "").split())
 
     @property
     def default(self) -> Any:
-        """What an absent field stands for, as JSON."""
+        """The default of an absent field, as JSON."""
         if "default" in self.schema:
             return self.schema["default"]
         return {"array": [], "string": "", "integer": 0, "boolean": False}.get(str(self.schema.get("type")))
@@ -81,12 +84,12 @@ class Protocol:
 
     @property
     def types(self) -> Schema:
-        """Schemas by the names of their types."""
+        """Schemas by type name."""
         return dict(self.root["$defs"])
 
     @cached_property
     def read(self) -> list[str]:
-        """The types that the controller reads, parts before wholes."""
+        """The types that the controller decodes, each after the types of its fields."""
         found: list[str] = []
 
         def visit(name: str) -> None:
@@ -102,7 +105,7 @@ class Protocol:
         return found
 
     def properties(self, name: str) -> list[Property]:
-        """Return the fields of a message that the controller reads."""
+        """Return the fields of a message that the controller decodes."""
         left = NOT_READ.get(name, "").split()
         return [each for each in properties(self.types[name]) if each.name not in left]
 
@@ -114,12 +117,12 @@ def properties(schema: Schema) -> list[Property]:
 
 
 def is_class(schema: Schema) -> bool:
-    """Whether a type is one object; others are a choice of words or of objects."""
+    """Whether a type is one object; other types are a choice of words or of objects."""
     return schema.get("type") == "object" and "oneOf" not in schema
 
 
 def words(schema: Schema) -> list[tuple[str, str]]:
-    """Return the words that a type is a choice of, with their meaning; none of a choice of objects."""
+    """Return the allowed words of a type with their meaning; empty for a choice of objects."""
     found = [(word, "") for word in schema.get("enum", ())]
     for each in schema.get("oneOf", ()):
         found += [(each["const"], each.get("description", ""))] if "const" in each else words(each)
@@ -127,27 +130,27 @@ def words(schema: Schema) -> list[tuple[str, str]]:
 
 
 def main() -> int:
-    """Write what is generated."""
+    """Write the generated files."""
     for path, text in generated().items():
         path.write_text(text)
     return 0
 
 
 def stale() -> Iterator[str]:
-    """Complain of what is not as it would be generated now."""
+    """Report committed files that differ from the files that would be generated now."""
     for path, text in generated().items() if SCHEMA.exists() else ():
         if not path.exists() or path.read_text() != text:
             yield f"{path}: it is not what {SCHEMA} says: run make protocol"
 
 
 def generated() -> dict[Path, str]:
-    """Return the text of each file that is generated."""
+    """Return the text of each generated file."""
     protocol = Protocol()
     return {MODULE: formatted(python(protocol)), PAGE: "\n".join(page_lines(protocol)) + "\n"}
 
 
 def formatted(code: str) -> str:
-    """Return code as ruff lays it out."""
+    """Return code, formatted by ruff."""
     argv = [str(Path(sys.executable).parent / "ruff"), "format", "--stdin-filename", str(MODULE), "-"]
     return subprocess.run(argv, input=code, check=True, capture_output=True, text=True).stdout
 
@@ -156,7 +159,7 @@ def formatted(code: str) -> str:
 
 
 def python(protocol: Protocol) -> str:
-    """Return the module of the messages that the controller reads."""
+    """Return the module of the messages that the controller decodes."""
     major, minor = protocol.root["version"].split(".")
     checks = "".join(f", {name}" for name in CHECKED.values())
     head = f'''"""The answers of an agent that the controller reads, as frozen types, decoded once at the edge.
@@ -200,7 +203,7 @@ def class_of(protocol: Protocol, name: str) -> str:
 
 
 def docstring(text: str, *, is_class_doc: bool = False) -> list[str]:
-    """Return a text as a docstring of a class or of a field, units in brackets."""
+    """Return a text as the docstring of a class or field, with units in brackets."""
     text = re.sub(
         r"\((ns|ms|bytes|bit/s|packets|frames)((?:,| of)[^)]*)?\)", r"[\1\2]", " ".join(text.split())
     )
@@ -239,7 +242,7 @@ def python_type(protocol: Protocol, schema: Schema) -> str:
 
 
 def collection(protocol: Protocol, schema: Schema) -> str:
-    """Return the Python type of a field of several values."""
+    """Return the Python type of a field with several values."""
     match schema:
         case {"type": "array", "prefixItems": parts}:
             return f"tuple[{', '.join(python_type(protocol, part) for part in parts)}]"
@@ -253,7 +256,7 @@ def collection(protocol: Protocol, schema: Schema) -> str:
 
 
 def python_default(each: Property) -> str:
-    """Return what an absent field stands for, as Python."""
+    """Return the default of an absent field as Python code."""
     match each.default, each.schema:
         case [], _:
             return "()"
@@ -268,7 +271,7 @@ def python_default(each: Property) -> str:
 
 
 def page_lines(protocol: Protocol) -> Iterator[str]:
-    """Yield the lines of the page of all messages."""
+    """Yield the lines of the page that lists all messages."""
     yield f"# Messages of the agent protocol, version {protocol.root['version']}"
     yield "\nGenerated by `scripts/protocol.py` from the agent's types; how they are used: [agent-v1.md](agent-v1.md)."
     yield "A field without *required* may be absent, and then is what the column says.\n"
@@ -292,7 +295,7 @@ def page_lines(protocol: Protocol) -> Iterator[str]:
 
 
 def type_rows(schema: Schema) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of a type: its words, or the fields of its one or several forms."""
+    """Yield the table rows of a type: its words, or the fields of each of its forms."""
     for word, meaning in words(schema):
         yield f"`{word}`", meaning
     yield from field_rows(schema)
@@ -322,7 +325,7 @@ def table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def shown(schema: Schema) -> str:
-    """Return a type for people."""
+    """Return a type in the notation of the page."""
     match schema:
         case {"anyOf": [inner, {"type": "null"}]}:
             return f"{shown(inner)} or `null`"

@@ -1,6 +1,6 @@
-"""Counts the weight of the code base, by default of this checkout: `scripts/stats.py [CHECKOUT]`.
+"""Print statistics of a code base, by default of this checkout: `scripts/stats.py [CHECKOUT]`.
 
-Reads the syntax trees alone: nothing is imported, built or run, so a checkout of any age can be counted.
+The program reads only the syntax trees: nothing is imported, built or run, so it can count a checkout of any age.
 """
 
 import ast
@@ -13,11 +13,12 @@ from functools import cached_property
 from pathlib import Path
 
 SMALL_LINES = 60
-"""A module that is no longer than this is small."""
+"""Maximum length of a small module."""
 SKIPPED = frozenset({"target", "build", ".venv", "__pycache__", "runs", "node_modules"})
-"""Folders that hold nothing written by hand."""
+"""Folders that contain no hand-written files."""
 DISK_PROGRAMS = frozenset({"bonnie++", "fio", "flush-check", "hdparm", "thput-fsys"})
-"""As the experiment language calls them: a module that has one as a literal decides something by program."""
+"""Names of disk programs in the experiment language. A module that contains such a name as a literal distinguishes
+programs."""
 ETHERNET_HEADER_BYTES = 14
 RUST_TESTS = "#[cfg(test)]"
 
@@ -27,7 +28,7 @@ class Module:
     """A Python module: its text and its syntax tree."""
 
     name: str
-    """With dots, as it is imported; of a package the package itself."""
+    """Name with dots, as in an import; for the `__init__` module of a package, the package name."""
     path: Path
     text: str
 
@@ -43,12 +44,12 @@ class Module:
 
     @cached_property
     def lines(self) -> int:
-        """All lines, blank ones too."""
+        """All lines, including blank lines."""
         return self.text.count("\n")
 
     @cached_property
     def kinds(self) -> Counter[str]:
-        """How many lines are blank, docstring, import, comment and code; a line counts once."""
+        """Number of blank, docstring, import, comment and code lines; each line counts once."""
         kind = {
             number: "blank" if not line.strip() else "comment" if line.lstrip().startswith("#") else "code"
             for number, line in enumerate(self.text.splitlines(), 1)
@@ -63,7 +64,7 @@ class Module:
 
 
 def is_docstring(node: ast.AST) -> bool:
-    """Whether a node is a text that is not used: a docstring, or the description of a constant or field."""
+    """Whether a node is a text without effect: a docstring, or the description of a constant or field."""
     match node:
         case ast.Expr(value=ast.Constant(value=str())):
             return True
@@ -85,7 +86,7 @@ def python_modules(folder: Path, root: Path) -> list[Module]:
 
 
 def imported(module: Module, node: ast.ImportFrom) -> str:
-    """Return the module that names are imported from."""
+    """Return the module from which names are imported."""
     package = module.name.split(".") if module.path.name == "__init__.py" else module.name.split(".")[:-1]
     base = package[: len(package) - node.level + 1] if node.level else []
     return ".".join([*base, *([node.module] if node.module else [])])
@@ -110,7 +111,7 @@ def importers(modules: list[Module]) -> Mapping[str, set[str]]:
 
 
 def subclasses(modules: list[Module], root: str) -> Iterator[str]:
-    """Yield each class below the class of a name, itself left out, in whatever module it is."""
+    """Yield all subclasses of the class with a name, in all modules, without the class itself."""
     origin = {
         f"{module.name}:{name.asname or name.name}": f"{imported(module, node)}:{name.name}"
         for module in modules
@@ -133,7 +134,7 @@ def subclasses(modules: list[Module], root: str) -> Iterator[str]:
 
 
 def defined(name: str, origin: Mapping[str, str]) -> str:
-    """Return where a name is defined, through modules that only hand it on; of `module.Name` the class."""
+    """Return where a name is defined, following re-exports; for `module.Name`, the class."""
     module, _, inner = name.partition(":")
     outer, _, rest = inner.partition(".")
     for _ in range(8):  # imports of imports
@@ -144,7 +145,7 @@ def defined(name: str, origin: Mapping[str, str]) -> str:
 
 
 def calls(modules: list[Module], name: str) -> int:
-    """Return how often a function or class is called, wherever it is from."""
+    """Return how often a function or class is called, whatever name it is imported under."""
     return sum(
         isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", None)) == name
         for module in modules
@@ -153,7 +154,7 @@ def calls(modules: list[Module], name: str) -> int:
 
 
 def local_imports(modules: list[Module]) -> int:
-    """Return how many import statements stand in functions."""
+    """Return the number of import statements inside functions."""
     return sum(
         isinstance(inner, ast.Import | ast.ImportFrom)
         for module in modules
@@ -164,7 +165,7 @@ def local_imports(modules: list[Module]) -> int:
 
 
 def constants(modules: list[Module], wanted: Callable[[str, object], bool]) -> int:
-    """Return how often modules define a constant of a name and a literal value, alone or with others."""
+    """Return how often modules define a constant with a name and a literal value, alone or with others."""
     return sum(
         isinstance(name, ast.Name) and isinstance(value, ast.Constant) and wanted(name.id, value.value)
         for module in modules
@@ -179,7 +180,7 @@ def constants(modules: list[Module], wanted: Callable[[str, object], bool]) -> i
 
 
 def mirror_lines(modules: list[Module]) -> int:
-    """Return the lines of classes of the locale that have fields alone: they repeat keys of a language's file."""
+    """Return the number of lines of locale classes that have only fields, and so repeat the keys of a language file."""
     return sum(
         (node.end_lineno or node.lineno) - node.lineno + 1
         for module in modules
@@ -191,7 +192,7 @@ def mirror_lines(modules: list[Module]) -> int:
 
 
 def literal_modules(modules: list[Module], values: frozenset[str]) -> int:
-    """Return how many modules have one of some texts as a literal."""
+    """Return the number of modules that contain one of some texts as a literal."""
     return sum(
         any(isinstance(node, ast.Constant) and node.value in values for node in module.nodes)
         for module in modules
@@ -199,7 +200,7 @@ def literal_modules(modules: list[Module], values: frozenset[str]) -> int:
 
 
 def product_rows(modules: list[Module]) -> Iterator[tuple[str, int]]:
-    """Yield what is counted of the Python package."""
+    """Yield the statistics of the Python package."""
     kinds = sum((module.kinds for module in modules), Counter[str]())
     yield "code lines (no blanks, docstrings, imports, comments)", kinds["code"]
     yield "all lines", sum(module.lines for module in modules)
@@ -233,7 +234,7 @@ def product_rows(modules: list[Module]) -> Iterator[tuple[str, int]]:
 
 
 def rust_rows(root: Path) -> Iterator[tuple[str, int]]:
-    """Yield what is counted of the crates; modules of unit tests within a file are left out."""
+    """Yield the statistics of the crates, without the unit-test modules inside files."""
     files = [path for path in sorted((root / "crates").rglob("*.rs")) if "tests" not in path.parts]
     lines = [path.read_text(encoding="utf-8").split(RUST_TESTS)[0].splitlines() for path in files]
     yield "files", len(files)
@@ -248,7 +249,7 @@ def rust_rows(root: Path) -> Iterator[tuple[str, int]]:
 
 
 def other_rows(root: Path) -> Iterator[tuple[str, int]]:
-    """Yield what is counted of tests and benches."""
+    """Yield the statistics of tests and benches."""
     tests, benches = python_modules(root / "tests", root), python_modules(root / "benches", root)
     yield "test files", len(tests)
     yield "test lines", sum(module.lines for module in tests)
@@ -258,7 +259,7 @@ def other_rows(root: Path) -> Iterator[tuple[str, int]]:
 
 
 def main() -> int:
-    """Print a table: what is counted, and how many there are."""
+    """Print a table of subjects and their counts."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1])
     modules = python_modules(root / "python" / "iolab", root / "python")
     if not modules:

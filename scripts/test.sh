@@ -24,7 +24,7 @@ again=(--reruns 2)
 measuring=(tests/netns/test_{pacer,verify_shaper,wires}.py tests/guest/test_wires.py)
 parents=(tests/guest/test_{parents,sites,xen_hosts}.py)
 # They look at all disks and volumes of the host, as tests with guests make them: not in parallel with those.
-disks=(tests/netns/test_{claims,disks}.py)
+disks=(tests/netns/test_{claims,disks,existing_devices,existing_targets}.py)
 elsewhere=(tests/guest/image "${parents[@]}" "${measuring[@]}")
 guests=(tests/guest "${disks[@]}" "${elsewhere[@]/#/--ignore=}")
 # The other files, in four parts.

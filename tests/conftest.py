@@ -1,4 +1,4 @@
-"""What all tests share: no deadline on single generated cases, for these machines are shared and pause; other hosts."""
+"""Set up all tests: no deadline on single generated cases, because these machines are shared; remote hosts."""
 
 import gc
 from collections.abc import Iterator
@@ -25,20 +25,20 @@ def _refuse_format(phrase: Phrase, _spec: str) -> str:
 
 Phrase.__format__ = _refuse_format  # type: ignore[assignment, method-assign]  # in the product it is English text
 ALLOCATIONS = 100_000
-"""From one look for garbage to the next."""
+"""Allocations between two garbage collections."""
 RERUN_LINES = 60
-"""Of what a test said that was tried again."""
+"""Lines of output that are shown of a rerun test."""
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage seldom, and never among what was loaded: a tenth of the time of all unit tests went there."""
+    """Collect garbage rarely, and never among loaded modules: it took a tenth of the time of all unit tests."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(ALLOCATIONS, *gc.get_threshold()[1:])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show why a test had to be tried again."""
+    """Show the reason of each rerun."""
     for failed in terminalreporter.stats.get("rerun", ()):
         terminalreporter.section(f"tried again: {failed.nodeid}")
         terminalreporter.line("\n".join(failed.longreprtext.splitlines()[-RERUN_LINES:]))
@@ -46,7 +46,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
-    """A network of our own, on which hosts can be made; ssh starts in it."""
+    """Provide a private network on which hosts can be created; ssh starts in it."""
     if SSHD is None:
         pytest.skip("needs sshd; scripts/packages.sh ssh installs it")
     made = Network(tmp_path / "net")

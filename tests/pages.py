@@ -1,4 +1,4 @@
-"""What the pages of the documentation show: experiments, and calls of iolab with what they print."""
+"""Read documentation pages: experiments, and calls of iolab with their output."""
 
 import re
 import struct
@@ -9,11 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "labs").rglob("*.md")])
 LED = sorted([*(ROOT / "docs" / "tutorial").glob("*.md"), *(ROOT / "docs" / "how-to").glob("*.md")])
-"""Pages whose reader types what they show."""
+"""Pages whose reader types the shown commands."""
 FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_NAME = re.compile(r"# (\S+\.yaml)")
 ANY = "..."
-"""Stands on a page for what is left out."""
+"""Marks omitted output on a page."""
 
 _HEADERS = bytes.fromhex(
     "020000000001 020000000002 0800 4500003c00000000401100000a000001c0a80701 1388138800280000"
@@ -21,7 +21,7 @@ _HEADERS = bytes.fromhex(
 CAPTURE = struct.pack("<IHHIIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1) + b"".join(
     struct.pack("<IIII", 0, number * 10_000_000, 74, 74) + _HEADERS + bytes(32) for number in range(50)
 )
-"""What pages call trace.pcap: UDP from 10.0.0.1 to 192.168.7.1, every 10 ms."""
+"""The capture trace.pcap of the pages: UDP from 10.0.0.1 to 192.168.7.1, every 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Shown:
     """A call of a program on a page."""
 
     line: str
-    """What is typed."""
+    """Typed command."""
     printed: tuple[str, ...]
-    """The lines below it."""
+    """Lines below it."""
 
 
 def name_of(path: Path) -> str:
-    """Return how a page is called in the names of tests."""
+    """Return a page's name in test IDs."""
     return str(path.relative_to(ROOT))
 
 
@@ -49,7 +49,7 @@ def experiments_on(page: Path) -> Iterator[tuple[int, str]]:
 
 
 def experiment_of(page: Path, name: str) -> str:
-    """Return the experiment of a page that a file of this name holds: the one that begins with it, or the only one."""
+    """Return the experiment of a page with this file name: the one that begins with it, or the only one."""
     texts = [text for _, text in experiments_on(page)]
     named = [text for text in texts if (found := FILE_NAME.match(text)) and found[1] == name]
     (text,) = named or texts
@@ -67,7 +67,7 @@ def shown_on(page: Path) -> Iterator[Shown]:
 
 
 def differs(shown: Sequence[str], printed: Sequence[str]) -> str:
-    """Return the first line on a page that was not printed where it stands there; empty: there is none.
+    """Return the first line of a page that differs from the output; empty: there is none.
 
     A line of dots, or dots at the end of one, are anything. Figures that differ from run to run are not compared.
     """
@@ -90,5 +90,5 @@ def _alike(shown: str, printed: str) -> bool:
 
 
 def _without_figures(line: str) -> str:
-    """Leave out times, digests and the names of runs."""
-    return re.sub(r"about .*|[0-9a-f]{64}|runs/\S+", "#", line.rstrip())
+    """Remove times, digests, run names, and the plan's letters before the name of a namespace."""
+    return re.sub(r"about .*|[0-9a-f]{64}|runs/\S+|\b[a-z]{5}-(?=left|right)", "#", line.rstrip())

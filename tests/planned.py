@@ -1,4 +1,4 @@
-"""Whether the commands of a run are those of its plan, up to what is found when they are run."""
+"""Compare the commands of a run with its plan, except for values that are only known during the run."""
 
 import json
 import re
@@ -10,9 +10,10 @@ Typed = tuple[str, str, str, str, str]
 FOUND = re.compile(
     r"PID-OF-[\w./-]+|/\S*(?:NUMBERS|FILES)-OF-\S+|FOLDER|IMAGE/\w+(?:\.\w+)?|ACCEL|\bCPUS?\b|\{original\}|\{found\}"
 )
-"""What stands in a plan for process ids, files, the original and the like."""
+"""Placeholders of a plan for values that are known only during a run, such as process IDs, files and original
+values."""
 MEASURING = ("iperf3",)
-"""Programs of measures, which a plan shows beside the commands of the lab."""
+"""Programs of measures, which a plan shows with the commands of the lab."""
 
 
 def planned(document: Mapping[str, Any]) -> list[Typed]:
@@ -31,9 +32,9 @@ def executed(lines: Sequence[str]) -> list[Typed]:
 
 
 def differences(wanted: Sequence[Typed], done: Sequence[Typed]) -> Iterator[str]:
-    """Yield what was executed and not planned, or planned and not executed; nothing where all agree.
+    """Yield commands that were executed and not planned, or planned and not executed.
 
-    A guest's other threads are one planned command, and as many as there are when it is run.
+    A plan has one command for all further threads of a guest; the run has one command per thread.
     """
     at = 0
     for one in wanted:

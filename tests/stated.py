@@ -1,4 +1,4 @@
-"""Every statement there is, for tests that hold for each."""
+"""List every statement, for tests that check each."""
 
 from iolab.messages.codes import MODULE_OF
 from iolab.messages.statement import Statement, statements_of

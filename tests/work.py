@@ -1,4 +1,4 @@
-"""How much work something is, in calls of Python functions: the same on every machine, however busy that is."""
+"""Count work in calls of Python functions: the same on every machine, however busy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 @dataclass
 class Work:
-    """What was done between the beginning and the end of `counted`."""
+    """The work done within `counted`."""
 
     calls: int = 0
-    """Functions that were called, those of the interpreter included."""
+    """Number of function calls, including those of the interpreter."""
 
 
 @contextmanager
 def counted() -> Iterator[Work]:
-    """Count the calls of what is done inside: `with counted() as work: ...`, then `work.calls`."""
+    """Count the calls within a block: `with counted() as work: ...`, then `work.calls`."""
     work, profile = Work(), Profile()
     profile.enable()
     try:

@@ -1,17 +1,19 @@
-"""Packets per second of iolab's ports and of other generators, from one core, alternating within one run.
+"""Compare the packets per second of iolab's ports and of other generators on one core, alternating within one run.
 
 Usage: python -m benches.cost.engine [ROUNDS] [none|foreign|gro|threaded|drop|receive ...]. Needs root, two CPUs, cargo,
-and the packages netsniff-ng, dpdk-dev, librte-net-af-xdp23, librte-net-af-packet23, librte-mempool-ring23; what is
-missing is left out and said. A generator runs in a namespace of its own on CPU 0, before everything that is not
-real-time, and never stops by itself; frames are counted by the *interface* over a window, and by the time its busiest
-thread was on the CPU: where both rates differ, something else ran there. 64 B on a line are 60 B in memory. Every frame
-of ours has its own number, CRC and checksum; 64 share one reading of the clock, as in the engine, but where `each
-timed` is said. `paced` is the sender of a trial: as the ones above, but by a schedule (for more than can leave), its
-statistics kept. Live frames need NAPI at the far end, so they are left out for `none` and `foreign`.
+and the packages netsniff-ng, dpdk-dev, librte-net-af-xdp23, librte-net-af-packet23, librte-mempool-ring23; a generator
+whose package is missing is skipped with a message. Each generator runs in a separate namespace on CPU 0, with priority
+over all threads that are not real-time, and never stops by itself. The bench counts the frames of the *interface* per
+second of wall time and per second of CPU time of the generator's busiest thread: if the two rates differ, another
+program ran on that CPU. Frames of 64 B on a line have 60 B in memory. Every iolab frame has a distinct number, CRC and
+checksum; 64 frames share one reading of the clock, as in the engine, except in rows with `each timed`. `paced` is the
+sender of a trial: the same path as in the rows above, but with a schedule (at a rate that it cannot reach) and with
+statistics. Live frames need NAPI at the far end, so they are skipped for `none` and `foreign`.
 
-The words name the far end. Its work is done on the sender's CPU but for `threaded`: there its NAPI has a thread on CPU
-1. It is least for `foreign`: frames to an address that is not its own. `receive` sends stamped frames at 1.0 Mpps and
-checks each: what arrived, and what the receiving port itself lost.
+The words select the kind of far end. The far end's processing runs on the sender's CPU, except with `threaded`, where
+its NAPI has a thread on CPU 1. The far end has the least work with `foreign`: frames to an address of another machine.
+`receive` sends stamped frames at 1.0 Mpps, checks each frame, and reports the frames that arrived and the frames that
+the receiving port lost.
 """
 
 import os
@@ -45,29 +47,29 @@ SENDING = (
     "--forward-mode=txonly --txpkts=60 --tx-ip=198.18.0.1,198.18.0.2 --eth-peer=0,02:00:00:00:00:02 "
     "--auto-start --total-num-mbufs=8192 --nb-cores=1 --stats-period 1"
 )
-RECEIVED_PPS, RECEIVE_S = 1_000_000, 0.6  # real-time threads are stopped after 0.95 s of each second
+RECEIVED_PPS, RECEIVE_S = 1_000_000, 0.6  # real-time throttling allows 0.95 s of each second
 
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """One way to send."""
+    """A frame generator."""
 
     name: str
-    """how it is printed"""
+    """printed name"""
     family: str
-    """af_xdp or af_packet: whom it is compared with"""
+    """af_xdp or af_packet: the group in which it is compared"""
     command: tuple[str, ...]
-    """what is run in the near namespace, for ever"""
+    """endless command in the near namespace"""
     ours: bool = False
-    """whether this is a path of iolab"""
+    """whether it is a path of iolab"""
     warm_s: float = WARM_S
-    """how long it needs before it sends [s]"""
+    """time until it sends [s]"""
     needs_napi: bool = False
-    """whether its frames vanish where the far end has no NAPI"""
+    """whether its frames are lost if the far end has no NAPI"""
 
 
 Rates = tuple[float, float]
-"""Frames that the interface counted by time passed, and by time the busiest thread was on the CPU [frames/s]."""
+"""Frames that the interface counted, per second of wall time and of CPU time of the busiest thread [frames/s]."""
 
 
 def testpmd(vdev: str, driver: str) -> tuple[str, ...]:
@@ -81,7 +83,7 @@ def testpmd(vdev: str, driver: str) -> tuple[str, ...]:
 
 
 def generators(programs: Path, config: Path) -> list[Generator]:
-    """Return every generator whose program is installed; name those that are not."""
+    """Return every generator whose program is installed; print the names of the others."""
     blast, paced = str(programs / "blast"), str(programs / "paced")
     ours = (
         ("AF_XDP", "af_xdp", (blast, "ibt0", "xdp", "cpu=0", "seconds=60", "burst=64")),
@@ -126,7 +128,7 @@ def generators(programs: Path, config: Path) -> list[Generator]:
 
 
 def namespaces() -> AbstractContextManager[None]:
-    """Join two new namespaces by a veth pair, ibt0 to ibr0, and remove them at the end."""
+    """Connect two new namespaces by a veth pair, ibt0 to ibr0; remove them at the end."""
     return joined(
         End(NEAR, "ibt0", mac="02:00:00:00:00:01"),
         End(FAR, "ibr0", mac="02:00:00:00:00:02"),
@@ -135,7 +137,7 @@ def namespaces() -> AbstractContextManager[None]:
 
 @contextmanager
 def receiver(kind: str, programs: Path) -> Iterator[None]:
-    """Arrange the far end: nothing, GRO (its NAPI is on), or an XDP program that drops."""
+    """Set up the far end: nothing, GRO (which enables NAPI), or an XDP program that drops."""
     if kind == "drop":
         with running(*within(FAR, str(programs / "device"), "ibr0", "drop"), killed=False):
             yield
@@ -153,7 +155,7 @@ def receiver(kind: str, programs: Path) -> Iterator[None]:
 
 
 def set_threaded(state: str) -> None:
-    """Give the far end's NAPI a thread of its own on CPU 1, or take it away."""
+    """Enable or disable threaded NAPI at the far end, on CPU 1."""
     output(*within(FAR, "sh", "-c", f"echo {state} > /sys/class/net/ibr0/threaded"))
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -163,7 +165,7 @@ def set_threaded(state: str) -> None:
 
 
 def sent_frames(pid: int) -> int:
-    """Return what interface ibt0 of the process's namespace has sent [frames]."""
+    """Return the number of frames that interface ibt0 of the process's namespace has sent."""
     for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines():
         if line.strip().startswith("ibt0:"):
             return int(line.split(":")[1].split()[9])
@@ -171,7 +173,7 @@ def sent_frames(pid: int) -> int:
 
 
 def on_cpu_ns(pid: int) -> dict[str, int]:
-    """Return how long each thread of the process and its children has run [ns]."""
+    """Return the run time of each thread of the process and its children [ns]."""
     times = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(OSError):
@@ -182,7 +184,7 @@ def on_cpu_ns(pid: int) -> dict[str, int]:
 
 
 def measure(generator: Generator) -> Rates | None:
-    """Run a generator for a window; return frames/s by wall and by CPU time, or nothing if it ended early."""
+    """Run a generator for a window; return frames/s of wall and of CPU time, or None if it ended early."""
     pinned = () if "dpdk-testpmd" in generator.command else ("taskset", "-c", "0")
     command = [*REALTIME, *within(NEAR, *pinned, *generator.command)]
     with (
@@ -206,7 +208,7 @@ def measure(generator: Generator) -> Rates | None:
 
 
 def stop(running: "subprocess.Popen[bytes]") -> None:
-    """End a generator and what it started."""
+    """Stop a generator and its child processes."""
     children = []
     with suppress(OSError):
         children = [
@@ -222,7 +224,7 @@ def stop(running: "subprocess.Popen[bytes]") -> None:
 
 
 def print_table(kind: str, table: Mapping[Generator, Sequence[Rates]]) -> None:
-    """Print medians, and ours over the best peer of the same family round by round."""
+    """Print medians, and per round the ratio of iolab to the best peer of the same family."""
     print(f"\nfar end: {kind}")
     shown = Table("<generator                 ", "Mpps wall", "max", "Mpps/CPU s", "rounds")
     for generator, rates in table.items():
@@ -251,7 +253,7 @@ def print_table(kind: str, table: Mapping[Generator, Sequence[Rates]]) -> None:
 
 
 def print_received(path: str, programs: Path, rounds: int) -> None:
-    """Print what one receiving path made of a million stamped frames per second."""
+    """Print how one receive path handles a million stamped frames per second."""
     field = re.compile(r"(mpps=|received_frames: |dropped_frames: |interface_frames=)([\d.]+)")
     far = [*REALTIME, *within(FAR, str(programs / "sink"), "ibr0", path, "cpu=1", "seconds=5")]
     near = [*REALTIME, *within(NEAR, str(programs / "blast"), "ibt0", "xdp", "cpu=0")]
@@ -269,7 +271,7 @@ def print_received(path: str, programs: Path, rounds: int) -> None:
 
 
 def main() -> None:
-    """Build, arrange, measure in alternating order, print."""
+    """Build, set up, measure in alternating order and print."""
     asked = arguments(__doc__, *ARGUMENTS)
     programs = examples("iolab-port", "iolab-traffic")
     with tempfile.TemporaryDirectory() as folder, namespaces():

@@ -1,7 +1,7 @@
-"""How long guests take: to start against the same QEMU command by hand, several together, and a lab of two up and down.
+"""Measure the start time of a guest compared with the plain QEMU command, of several guests together, and of a lab.
 
-Usage: python -m benches.cost.guests [REPETITIONS]. Needs root, QEMU and the guest image (iolab image build linux). Give
-it namespaces of its own: unshare --mount --net sh -c 'mount -t tmpfs tmpfs /run; python ...'
+Usage: python -m benches.cost.guests [REPETITIONS]. Needs root, QEMU and the guest image (iolab image build linux). Run
+it in separate namespaces: unshare --mount --net sh -c 'mount -t tmpfs tmpfs /run; python ...'
 """
 
 import itertools
@@ -50,14 +50,14 @@ LIMITS = {
 
 
 def guest(name: str) -> Guest:
-    """Return a guest without cards."""
+    """Return a guest without NICs."""
     return Guest(
         name=name, engine="qemu", image="linux", memory_bytes=512 << 20, cpus=1, accel="tcg", nics=()
     )
 
 
 def bare_s() -> float:
-    """Return how long the same QEMU takes from its start to the greeting of the agent inside [s]."""
+    """Return the time from the start of the same QEMU command to the greeting of the agent inside [s]."""
     wanted = guest("bare")
     source = find_here(wanted)
     with tempfile.TemporaryDirectory() as folder:
@@ -85,7 +85,7 @@ def _connect(channel: socket.socket, path: Path) -> None:
 
 
 def started_s(guests: Guests, *names: str) -> float:
-    """Return how long guests take that are started together, until the last one's agent answers [s]."""
+    """Return the time until the last agent of guests that are started together answers [s]."""
     begin = time.monotonic()
     for under_way in [guests.start(guest(name), "") for name in names]:
         under_way.result(2 * DEADLINE_S)
@@ -95,7 +95,7 @@ def started_s(guests: Guests, *names: str) -> float:
 
 
 def lab_s(agents: Agents) -> float:
-    """Return how long a lab of two guests and three links takes, up, read back, and down [s]."""
+    """Return the time to create, read back and remove a lab of two guests and three links [s]."""
     standing = StandingLab(agents, lambda _: None)
     begin = time.monotonic()
     standing.change_to(compose(setup_of(LAB).lab))
@@ -109,7 +109,7 @@ def lab_s(agents: Agents) -> float:
 
 
 def main() -> None:
-    """Print the figures beside their limits."""
+    """Print the figures with their limits."""
     repetitions = arguments(__doc__, *ARGUMENTS).repetitions
     numbers = itertools.count()
     with Agent(LocalTransport(find_agent())) as agent:

@@ -1,8 +1,8 @@
-"""What a million flows cost the instrument beside one, at the same rate of frames, in one lab run.
+"""Measure the cost of a million flows for the instrument, compared with one flow at the same rate, in one lab run.
 
 Usage: python -m benches.cost.many_flows [BLOCKS]. Needs root. Prints the CPU time of the receiving thread per frame and
-how late frames left, with both numbers of flows, and the ratio of the medians. Both ends are joined by one pair,
-without a device between them: what that does with many flows is not the instrument's.
+the lateness of sent frames, with both numbers of flows, and the ratio of the medians. One veth pair connects both ends,
+without a device between them, because the cost of many flows in a device is not a cost of the instrument.
 """
 
 import gzip

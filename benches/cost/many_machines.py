@@ -1,8 +1,8 @@
-"""How long a lab of many namespaces takes to stand and to go, and whether it leaves anything.
+"""Measure the time to create and to remove a lab of many namespaces, and check that nothing is left.
 
-Usage: python -m benches.cost.many_machines [MACHINES] [TIMES]. Default: 200 on one bridge, 3 times, plain and with an
-MTU, IPv6 and offloads off. Needs root; a minute. Exit status 1 when one takes longer than 10 s to stand or 5 s to go,
-is not as applied, or leaves something.
+Usage: python -m benches.cost.many_machines [MACHINES] [TIMES]. Default: 200 on one bridge, 3 times, once plain and once
+with an MTU, IPv6 and offloads off. Needs root; takes a minute. The exit status is 1 if a lab takes longer than 10 s to
+create or 5 s to remove, differs from what was applied, or leaves something behind.
 """
 
 import sys
@@ -34,12 +34,12 @@ LONGEST_UP_S, LONGEST_DOWN_S = 10.0, 5.0
 
 
 def namespaces() -> int:
-    """Return how many network namespaces have a name."""
+    """Return the number of named network namespaces."""
     return len(output("ip", "netns").splitlines())
 
 
 def measured(nodes: int, more: str, times: int) -> bool:
-    """Print the times of one lab and their medians; tell whether all is well."""
+    """Print the times of one lab and their medians; return whether all are within the limits."""
     resources = compose(setup_of(LAB.format(nodes=nodes, more=more)).lab)
     before, up, down, wrong = namespaces(), [], [], 0
     with open_agent() as agent:

@@ -1,7 +1,7 @@
-"""What iolab itself costs: lab set-up and teardown, agent round trip, samplers, time per trial that is not measuring.
+"""Measure iolab's own cost: lab set-up and teardown, agent round trip, samplers, overhead per trial.
 
-Usage: python -m benches.cost.overhead [samplers | commands]. Needs root, and iperf3; about 190 s, with a word only
-those (`commands` are programs of the user's own: 40 s). Figures are medians of one run.
+Usage: python -m benches.cost.overhead [samplers | commands]. Needs root and iperf3; takes about 190 s. With a word,
+only that part runs (`commands`: the overhead of user programs, 40 s). Figures are medians of one run.
 """
 
 import itertools
@@ -66,15 +66,15 @@ COMMANDS = {
         "0.2]}", "0.2], servers: {s: {on: b, run: [iperf3, -s], ready: {listens: 5201}}}}"
     ),
 }
-"""Programs of the user's own: what stands around them."""
+"""User programs whose overhead is measured."""
 ROUNDS = 3
-"""Runs of iolab and of the plain program, one after the other."""
+"""Alternating runs of iolab and of the plain program."""
 
 NETNS = ("iolab-a", "iolab-b", "iolab-c")
 
 
 class Silent:
-    """An observer that shows nothing."""
+    """An observer that prints nothing."""
 
     def run_begins(self, *_: object) -> None:
         """See Observer."""
@@ -83,7 +83,7 @@ class Silent:
 
 
 def build_and_remove(agent: Agent, rounds: int = 15) -> float:
-    """Return the median time [s] to bring the three-namespace lab about, read it back and take it down."""
+    """Return the median time to create, read back and remove the three-namespace lab [s]."""
     setup, spent = setup_of(LAB), []
     for _ in range(rounds):
         lab = StandingLab(Agents(agent), lambda _: None)
@@ -113,7 +113,7 @@ def round_trip(agent: Agent, rounds: int = 2000) -> float:
 
 @contextmanager
 def programs_of_a_stream(agent: Agent) -> Iterator[None]:
-    """Have the lab stand, with two programs that wait, as those of a stream do."""
+    """Create the lab with two waiting programs, like those of a stream."""
     with built(Agents(agent), setup_of(LAB)):
         for netns in NETNS[:2]:
             agent.start(netns, ("iperf3", "-s"), netns=netns)
@@ -123,28 +123,28 @@ def programs_of_a_stream(agent: Agent) -> Iterator[None]:
 
 
 def sampler_share(agent: Agent, samplers: Sequence[str], period_ms: int, duration_s: float) -> float:
-    """Return the CPU time [ratio of one CPU] of the agent while it samples; with a period of 0 it does not."""
+    """Return the CPU time of the agent while it samples [ratio of one CPU]; a period of 0 means no sampling."""
     before = cpu_time_s(agent.hello.pid)
     params = {"series": "bench", "period_ms": period_ms, "samplers": list(samplers), "netns": list(NETNS)}
     if period_ms:
         agent.call("sample.start", params)
-    time.sleep(duration_s)  # the span that is measured, not a wait for readiness
+    time.sleep(duration_s)  # the measured span, not a wait for readiness
     if period_ms:
         agent.call("sample.stop", {"series": "bench"})
     return (cpu_time_s(agent.hello.pid) - before) / duration_s
 
 
 def cpu_time_s(pid: int) -> float:
-    """Return the CPU time of a process [s], threads that have ended included.
+    """Return the CPU time of a process, including ended threads [s].
 
-    The kernel scales these ticks to the exact run time of the whole process, so they are good to one tick.
+    The kernel scales these ticks to the exact run time of the whole process, so they are accurate to one tick.
     """
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def results_of(agent: Agent, text: str) -> list[TrialResult]:
-    """Return what a run gave."""
+    """Return the results of a run."""
     facts, raw = read_facts(agent)
     experiment = parse(text, "overhead")
     with tempfile.TemporaryDirectory() as parent:
@@ -157,8 +157,7 @@ def results_of(agent: Agent, text: str) -> list[TrialResult]:
 
 
 def spans_s(agent: Agent, text: str, *, measuring: bool) -> list[float]:
-    """Return for each trial of a run the time from the end of the one before to its own end, with or without the time
-    of measuring [s]."""
+    """Return each trial's time since the end of the previous trial, with or without measuring time [s]."""
     return [
         (later.end_ns - earlier.end_ns - (0 if measuring else later.measured_ns)) / 1e9
         for earlier, later in itertools.pairwise(results_of(agent, text))
@@ -166,7 +165,7 @@ def spans_s(agent: Agent, text: str, *, measuring: bool) -> list[float]:
 
 
 def print_commands(agent: Agent) -> None:
-    """Print what a trial takes beyond the plain program, run before and after in alternation."""
+    """Print the additional time of a trial over the plain program, with both run in alternation."""
     for name, text in COMMANDS.items():
         plain, beside = [], []
         for _ in range(ROUNDS):
@@ -180,7 +179,7 @@ def print_commands(agent: Agent) -> None:
 
 
 def print_samplers(agent: Agent) -> None:
-    """Print what sampling costs, beside its bounds."""
+    """Print the cost of sampling with its limits."""
     with programs_of_a_stream(agent):
         once = sampler_share(agent, ALL_SAMPLERS, 1000, 30)
         print(f"every sampler at 1 Hz: {once:.4f} of one CPU (bound 0.005)")
@@ -189,7 +188,7 @@ def print_samplers(agent: Agent) -> None:
 
 
 def main() -> None:
-    """Print every figure beside its bound."""
+    """Print every figure with its limit."""
     only = arguments(__doc__, *ARGUMENTS).only
     with open_agent() as agent:
         if only == "commands":

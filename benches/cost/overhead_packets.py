@@ -1,8 +1,8 @@
-"""What a load trial costs beyond its duration: counters before and after, threads, the drained barrier, and decisions.
+"""Measure the overhead of a load trial: counters before and after, threads, the drain barrier, and decisions.
 
 Usage: python -m benches.cost.overhead_packets [TRIALS]; 40 take about ten seconds. Needs root and two CPUs. `whole` is
-from the end of one trial to the end of the next less the time of sending; `in the agent` is the part in which it ran
-the trial. The barrier alone is 10 ms without a frame.
+the time from the end of one trial to the end of the next, without the sending time; `in the agent` is the part of this
+time in which the agent ran the trial. The drain barrier alone takes 10 ms.
 """
 
 import statistics
@@ -26,7 +26,7 @@ CASES = {
 
 
 def main() -> None:
-    """Print a line for each way of forwarding."""
+    """Print a line for each forwarding mode."""
     trials = arguments(__doc__, *ARGUMENTS).trials
     with open_agent() as agent:
         for name, (forward, direction) in CASES.items():

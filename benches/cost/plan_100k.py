@@ -2,8 +2,8 @@
 
 Usage: python -m benches.cost.plan_100k [--blocks N] [--labs]
 
-With --labs every cell has a lab of its own (five factors of ten levels, on links and machines); without, two
-factors are the measure's. Limits: 10 s and 1 GB.
+With --labs, every cell has a separate lab (five factors of ten levels, on links and machines); without it, two of the
+factors vary the measure. Limits: 10 s and 1 GB.
 """
 
 import resource
@@ -64,7 +64,7 @@ FACTS = Facts(
 
 
 def main() -> None:
-    """Plan, encode, decode; print what each took."""
+    """Plan, encode, decode; print the time of each."""
     options = arguments(__doc__, *ARGUMENTS)
     provide_own_kinds()
     collect_seldom()  # as the command line does

@@ -1,4 +1,4 @@
-"""How long `show` and `report` take for a run of 100 000 trials, whole processes, and how much memory.
+"""Measure time and memory of `show` and `report` for a run of 100 000 trials, as whole processes.
 
 Usage: python -m benches.cost.report_100k [CELLS]. The trials are made up (log-normal rates, 2 % spread).
 """
@@ -40,7 +40,7 @@ METRICS = {
 
 
 def experiment_text(cells: int) -> str:
-    """Return an experiment of about that many cells: four factors of eight levels and one that fills up."""
+    """Return an experiment of about that many cells: four factors of eight levels, and one factor for the rest."""
     steps = range(1, LEVELS + 1)
     return f"""
 title: Many cells
@@ -61,7 +61,7 @@ blocks: {BLOCKS}
 
 
 def facts() -> tuple[Facts, dict[str, object]]:
-    """Return the facts of a host that can do everything asked for here."""
+    """Return facts of a host that supports everything that the experiment needs."""
     from tests.fake_agent.agent import FakeAgent
 
     from iolab.agent.client import Agent
@@ -83,7 +83,7 @@ def make_run(parent: Path, cells: int) -> tuple[Path, Plan]:
 
 
 def write_trials(path: Path, plan: Plan) -> None:
-    """Write one made-up trial per step; without the fsync of each, which is not what is timed here."""
+    """Write one synthetic trial per step, without an fsync per trial, whose cost is not measured here."""
     chance = random.Random(1)
     with path.open("w") as file:
         for number, step in enumerate(plan.steps):
@@ -104,7 +104,7 @@ def write_trials(path: Path, plan: Plan) -> None:
 
 
 def main() -> None:
-    """Time each command as a whole process."""
+    """Measure each command as a whole process."""
     cells = arguments(__doc__, *ARGUMENTS).cells
     with tempfile.TemporaryDirectory() as parent:
         folder, plan = make_run(Path(parent), cells)

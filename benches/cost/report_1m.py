@@ -1,8 +1,9 @@
-"""How long `show` takes for a run of 1 000 000 trials with series, and how much memory.
+"""Measure time and memory of `show` for a run of 1 000 000 trials with series.
 
-Usage: python -m benches.cost.report_1m [FOLDER]; absent: build/report_1m. The run is made there where there is none
-yet, which takes some minutes; then `show` is timed, as a whole process. Limits: 60 s and 2 GB. Every trial has a file
-of series of its own name: links to a few, because what `show` costs does not depend on what is in them.
+Usage: python -m benches.cost.report_1m [FOLDER]; default: build/report_1m. If the folder has no run, one is generated,
+which takes some minutes; then `show` is timed as a whole process. Limits: 60 s and 2 GB. Every trial has a series file
+with a distinct name. The files are links to a few real ones, because the cost of `show` does not depend on their
+content.
 """
 
 import os
@@ -25,16 +26,16 @@ from iolab.store.series import encode_series
 
 ARGUMENTS = (Argument("folder", "build/report_1m", "where the run is, or is made"),)
 CELLS = 333_334
-"""In three blocks each."""
+"""Number of cells; the run has three blocks."""
 POINTS = 20
-"""Of each series: two seconds at 10 Hz."""
+"""Points per series: two seconds at 10 Hz."""
 MOST_LINKS = 10_000
-"""Names of one file; file systems allow 65 000 and more."""
+"""Maximum number of links to one file; file systems allow 65 000 or more."""
 LIMIT_S, LIMIT_MB = 60, 2000
 
 
 def series() -> tuple[Series, ...]:
-    """Return series as a short stream has them: rates of two interfaces, and of two CPUs."""
+    """Return series like those of a short stream: rates of two interfaces and use of two CPUs."""
     chance = np.random.default_rng(1)
     at_ns = np.arange(1, POINTS + 1) * 100_000_000
     about = [("received_bps", "bit/s", Dimensions(port=port)) for port in ("near.eth0", "far.eth0")]
@@ -43,7 +44,7 @@ def series() -> tuple[Series, ...]:
 
 
 def write_series(folder: Path, plan: Plan) -> None:
-    """Give every trial a file of series."""
+    """Write a series file for every trial."""
     data = encode_series(series())
     first = folder
     for number, step in enumerate(plan.steps):
@@ -56,7 +57,7 @@ def write_series(folder: Path, plan: Plan) -> None:
 
 
 def main() -> None:
-    """Make the run unless it is there; time `show`."""
+    """Create the run unless it exists; time `show`."""
     parent = Path(arguments(__doc__, *ARGUMENTS).folder)
     parent.mkdir(parents=True, exist_ok=True)
     if not find_runs(parent):

@@ -1,13 +1,13 @@
-"""How the rate grows with the number of senders: one stream over 1, 2, ... threads, as many as there are CPUs.
+"""Measure how the rate grows with the number of senders: one stream over 1, 2, ... threads, up to the number of CPUs.
 
 Usage: python -m benches.cost.senders [ROUNDS]. Needs root and cargo. The stream is that of a trial (paced, stamped, 64
-B, asked for more than can leave, 64 at once), each sender on a CPU and a transmit queue of its own, by AF_XDP over a
-veth pair. The far end has no NAPI and the frames are not its own, so that its work is small and on the CPU of the
-sender: as many CPUs are used as there are senders. Rounds alternate; what is offered is laid beside the interface's
-counter.
+B, scheduled above the maximum rate, 64 frames at once). Each sender has a separate CPU and transmit queue and sends by
+AF_XDP over a veth pair. The far end has no NAPI, and the frames have another machine's address, so the far end has
+little work, which runs on the sender's CPU: each sender uses exactly one CPU. Rounds alternate; the offered rate is
+compared with the interface's counter.
 
-Beyond the CPUs of this host the model says what to expect: X(n) = n x1 / (1 + s (n - 1)), Gunther's scalability law
-without its last term, s the part of the work that senders do one after the other. It is fitted to the measured points.
+For more CPUs than this host has, a model predicts the rate: X(n) = n x1 / (1 + s (n - 1)), Gunther's scalability law
+without its last term, where s is the serial part of the senders' work. The bench fits s to the measured points.
 """
 
 import os
@@ -29,7 +29,7 @@ MODELLED = (1, 2, 4, 8, 16, 32)
 
 
 def sent(programs: Path, senders: int) -> tuple[float, int]:
-    """Return the rate of so many senders [Mpps], and the frames by which the interface counted otherwise."""
+    """Return the rate of that many senders [Mpps], and the difference from the interface counter [frames]."""
     cpus = ",".join(str(cpu) for cpu in range(senders))
     before = interface_count(NEAR, "ibt0", "tx_packets")
     words = ("ibt0", "af_xdp", f"cpu={cpus}", f"seconds={SECONDS}")
@@ -45,7 +45,7 @@ def serial_part(rates: dict[int, float]) -> float:
 
 
 def modelled(first: float, serial: float, senders: int) -> float:
-    """Return the rate of so many senders by the model."""
+    """Return the rate of that many senders according to the model."""
     return senders * first / (1 + serial * (senders - 1))
 
 

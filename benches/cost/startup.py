@@ -1,7 +1,8 @@
-"""How long commands take to start, as multiples of `python -c pass` in the same run.
+"""Measure the start time of commands as multiples of `python -c pass` in the same run.
 
-Usage: python -m benches.cost.startup [RUNS]. Root or not. Prints CPU seconds (user and system): wall time would count
-the work of others. The least of several runs is the cost of the command; what is above it is the machine's.
+Usage: python -m benches.cost.startup [RUNS]. Works with or without root. Prints CPU seconds (user and system), because
+wall time would include the work of other programs. The minimum of several runs is the cost of the command; anything
+above it is caused by the host.
 """
 
 import os
@@ -27,11 +28,11 @@ COMMANDS: dict[str, tuple[list[str], dict[str, str], float]] = {
     "iolab plan labs/quickstart.yaml": ([IOLAB, "plan", "labs/quickstart.yaml"], {}, 40),
     "iolab plan labs/kvm-forwarding.yaml": ([IOLAB, "plan", "labs/kvm-forwarding.yaml"], {}, 130),
 }
-"""Each with its environment, and the multiple it must stay below."""
+"""Each command with its environment and its maximum multiple."""
 
 
 def main() -> None:
-    """Alternate the commands, so that a busy minute touches all of them."""
+    """Alternate the commands, so that a busy minute affects all of them."""
     starts = {name: partial(cpu_s, argv, environment) for name, (argv, environment, _) in COMMANDS.items()}
     runs = alternated(starts, arguments(__doc__, *ARGUMENTS).runs)
     cost = {name: min(spent) for name, spent in runs.items()}

@@ -1,4 +1,4 @@
-"""Faults that are injected behind iolab's back, and what a right verdict says of each."""
+"""Faults that are injected without iolab's knowledge, each with the right verdict."""
 
 from dataclasses import dataclass, field, replace
 
@@ -34,32 +34,32 @@ measure:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is made wrong."""
+    """An injected fault."""
 
     name: str
-    """In words."""
+    """Description."""
     expected: tuple[str, ...]
-    """Texts of which the verdict must hold one; the first is the place."""
+    """Accepted texts: the verdict must contain one of them; the first text is the place."""
     commands: tuple[tuple[str, str], ...] = ()
-    """Machine (empty: the computer itself) and command, run after the lab stands."""
+    """Pairs of a machine (empty: the local host) and a command to run after the lab is created."""
     lab: dict[str, str] = field(default_factory=dict)
-    """What the lab is made with instead."""
+    """Keys of a different lab."""
     fps: float = 20_000.0
     """Load [frames/s]."""
     hog: tuple[str, float, float] | None = None
-    """Part of the trial (send, device, receive) whose CPU is taken, and for how long of a turn it is and is not [s]."""
+    """Part of the trial (send, device, receive) whose CPU is occupied, and the busy and idle time of a turn [s]."""
     nic: str = ""
-    """Card of the guest that is the device; empty: the devices are two namespaces."""
+    """NIC type of the guest that is the device; empty: the devices are two namespaces."""
     duration_ns: int = 1_000_000_000
-    """How long to send [ns]."""
+    """Duration of sending [ns]."""
     foreign_fps: float = 0.0
-    """Frames of others that are sent from the tester's first port meanwhile [frames/s]."""
+    """Rate of foreign frames sent from the tester's first port during the trial [frames/s]."""
     stopped_s: tuple[float, float] | None = None
-    """When the guest's hypervisor is stopped, from the beginning, and for how long [s]."""
+    """Stop of the guest's hypervisor: its start after the beginning of the trial, and its duration [s]."""
 
 
 def nft(interface: str, rule: str) -> tuple[tuple[str, str], ...]:
-    """Return what puts a rule before everything that comes in at a port of machine a."""
+    """Return the command for a rule on all ingress traffic of a port of machine a."""
     return (
         ("a", "nft add table netdev faults"),
         (
@@ -71,7 +71,7 @@ def nft(interface: str, rule: str) -> tuple[tuple[str, str], ...]:
 
 
 def shaped(qdisc: str, search: str) -> Fault:
-    """Return a shaper of the lab, 100 000 frames/s, as the verdict of a whole search."""
+    """Return a case with a shaper of the lab at 100 000 frames/s, with the verdict of a whole search."""
     shape = f", shape: {{at: a.eth1, qdisc: {qdisc}, rate: 48mbit}}"
     name = f"a shaper at the found rate: {qdisc}, {search}"
     return Fault(name, ("shaper a.eth1",), lab={"shape": shape, "measure": SEARCH + search})
@@ -118,7 +118,7 @@ FAULTS = (
     Fault("a busy CPU under the sender", ("sender", "generator"), hog=("send", 0.02, 0.1), fps=50_000.0),
 )  # fmt: skip
 GUEST_FPS = 4_000.0
-"""What an emulated guest forwards without loss on a busy host [frames/s]."""
+"""Rate that an emulated guest forwards without loss on a busy host [frames/s]."""
 GUEST_FAULTS = tuple(
     replace(fault, name=f"guest: {fault.name}, {fault.nic}", fps=fault.fps if fault.fps != 20_000.0 else GUEST_FPS)
     for fault in (

@@ -1,10 +1,10 @@
-"""Does the verdict name the right place? Faults are injected behind iolab's back, one by one, into a lab of two hops.
+"""Check that verdicts name the right place: inject faults one by one into a lab of two hops.
 
-Usage: python -m benches.faults.faults [NAME ...]. Needs root; a few seconds for each fault. Prints what was injected,
-what was concluded from the counters of one load trial, or of a search, and whether that is right, silent (unexplained,
-in doubt, or only the host was blamed) or wrong; then whether reading back would have told of it as well. Trials that
-the host disturbed are repeated. Faults named "stream: ..." are of an iperf3 stream. Faults named "guest: ..." have a
-virtual machine as device instead: they need QEMU, the image linux, and 20 s each.
+Usage: python -m benches.faults.faults [NAME ...]. Needs root; takes a few seconds for each fault. Prints the injected
+fault, the conclusion from the counters of one load trial or of a search, and its grade: right, silent (unexplained,
+doubtful, or only the host was blamed) or wrong; then whether reading back the lab would also have detected the fault.
+Trials that the host disturbed are repeated. Faults named "stream: ..." concern an iperf3 stream. Faults named "guest:
+..." have a virtual machine as device: they need QEMU, the image linux, and 20 s each.
 """
 
 import os
@@ -45,25 +45,25 @@ from iolab.trial.search.types import LoadTrial
 ARGUMENTS = (Argument("name", (), "parts of the names of faults; absent: all", several=True),)
 FOREIGN_BYTES = 508
 TRIES = 4
-"""Trials of which the first that the host did not disturb counts."""
+"""Maximum number of trials; the first one that the host does not disturb counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Concluded:
-    """What was said of a fault."""
+    """The conclusion on a fault."""
 
     text: str
-    """The verdict, or what reading back told."""
+    """The verdict, or the read-back message."""
     certain: bool
-    """False: it was said that nothing explains it."""
+    """Whether a cause was given as certain."""
     read_back: str
-    """What is not as applied, as read back after the trial; empty: everything is."""
+    """Settings that differ from the applied ones in the read-back after the trial; empty: none."""
     sheet: str = ""
-    """The balance sheets, for whoever mends the verdict."""
+    """The balance sheets, for debugging the verdict."""
 
 
 def main() -> None:
-    """Inject every fault, or those named."""
+    """Inject every fault, or the named ones."""
     words = arguments(__doc__, *ARGUMENTS).name
     wanted = [fault for fault in (*FAULTS, *GUEST_FAULTS) if _wanted(fault.name, words)]
     right = wrong = 0
@@ -94,7 +94,7 @@ def _wanted(name: str, words: Sequence[str]) -> bool:
 
 
 def conclude(agent: Agent, fault: Fault) -> Concluded:
-    """Build the lab, inject the fault, do what a run does, and return what it would say."""
+    """Build the lab, inject the fault, measure like a run, and return its conclusion."""
     usual = {
         "a": "bridge",
         "b": "bridge",
@@ -117,7 +117,7 @@ def conclude(agent: Agent, fault: Fault) -> Concluded:
 
 
 def concluded(fault: Fault, measure: Packets, site: Site, lab: StandingLab, agents: Agents) -> Concluded:
-    """Inject the fault and measure; return what a run would say."""
+    """Inject the fault and measure; return the conclusion of a run."""
     placement, running = site.placement, lab.guests.started("dut")
     assert placement is not None
     pid = running.pid if running is not None else 0
@@ -140,7 +140,7 @@ def concluded(fault: Fault, measure: Packets, site: Site, lab: StandingLab, agen
 
 
 def of_trials(bench: LoadBench, fault: Fault, used: Mapping[str, Mapping[str, int]], pid: int) -> LoadRecord:
-    """Run load trials until the host disturbs one no more; `pid` is a guest's hypervisor, 0: there is none."""
+    """Run load trials until the host does not disturb one; `pid` is a guest's hypervisor, or 0."""
     for _ in range(TRIES):
         with (
             hogged(fault, lambda part: next(iter(used[part].values()))),
@@ -154,7 +154,7 @@ def of_trials(bench: LoadBench, fault: Fault, used: Mapping[str, Mapping[str, in
 
 
 def of_search(bench: LoadBench, measure: Forwarding) -> Concluded:
-    """Search for a rate, and return what a report would say limited it."""
+    """Search for a rate, and return the limit that a report would state."""
     records, found = search(bench, make_strategy(measure, bench.site))
     sample = packet_trial(bench, records, rate_fps=found.robust_fps)
     said = verdict_of(sample.load_trials, sample.rate_fps)
@@ -164,7 +164,7 @@ def of_search(bench: LoadBench, measure: Forwarding) -> Concluded:
 
 
 def inject(agents: Agents, machine: str, command: str) -> None:
-    """Run a command on this computer, in a namespace of it, or in a guest."""
+    """Run a command on the local host, in a namespace, or in a guest."""
     if machine in agents:
         result = agents.of(machine).run(("sh", "-c", command), netns=None)
         if not result.succeeded:
@@ -188,13 +188,13 @@ def sheet(record: LoadRecord) -> str:
 
 
 def foreign(fps: float) -> AbstractContextManager[object]:
-    """Send frames of others from the tester's first port meanwhile."""
+    """Send foreign frames from the tester's first port during the trial."""
     return others.foreign("iolab-tester", "p0", FOREIGN_BYTES, fps, to=others.NOBODY)
 
 
 @contextmanager
 def stopped(fault: Fault, pid: int) -> Iterator[None]:
-    """Stop the hypervisor for a while meanwhile, where the fault is that."""
+    """Stop the hypervisor for a while during the trial, if the fault requires it."""
     if fault.stopped_s is None:
         yield
         return
@@ -214,11 +214,11 @@ def stopped(fault: Fault, pid: int) -> Iterator[None]:
 
 
 def hogged(fault: Fault, cpu_of: Callable[[str], int]) -> AbstractContextManager[object]:
-    """Take a CPU away meanwhile, where the fault is that."""
+    """Occupy a CPU during the trial, if the fault requires it."""
     if fault.hog is None:
         return nullcontext()
     part, on_s, off_s = fault.hog
-    # A guest's threads have no priority of their own, those of the instrument one above 1.
+    # A guest's threads have no real-time priority; those of the instrument have one above 1.
     return others.hog(cpu_of(part), on_s, off_s, priority=1 if part == "guest" else 90)
 
 

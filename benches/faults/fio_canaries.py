@@ -1,11 +1,12 @@
-"""Job files that users write, run as iolab runs them: what fio opens for writing and executes.
+"""Run users' job files as iolab does, and record what fio opens for writing and executes.
 
 Usage: python -m benches.faults.fio_canaries COUNT [FIO [SEED [confined]]]. Needs root, strace and free loop devices.
-Takes mutated job files (benches/faults/fio_jobs.py), puts keys into each that lead to a canary file, a canary device
-and a canary program, which `replace` leaves to iolab, and runs those that iolab accepts with strace, COUNT of them:
-without anything that confines fio, or, with `confined`, by an agent as in a trial, on a loop device. Prints what opens
-for writing, executes or changes anything but the measured file and the folder of logs, be it in vain, and counts at the
-end; exits with 1 where there is any.
+Takes mutated job files (benches/faults/fio_jobs.py) and adds to each file keys that refer to a canary file, a canary
+device and a canary program; `replace` lets iolab set these keys. COUNT of the files that iolab accepts are run with
+strace:
+without any confinement of fio, or, with `confined`, by an agent as in a trial, on a loop device. Prints each call that
+opens a file for writing, executes a program or changes an object, except the measured file and the folder of logs, even
+if the call fails, and prints counts at the end; the exit status is 1 if there is such a call.
 """
 
 import os
@@ -40,7 +41,7 @@ ARGUMENTS = (
     Argument("how", "", "by an agent, as in a trial", allowed=("confined",)),
 )
 LEFT = tuple(sorted(REPLACEABLE & {*CANARY_KEYS}))
-"""Keys that are left to iolab."""
+"""Keys that iolab sets."""
 
 
 def loop_device(file: Path) -> str:
@@ -49,7 +50,7 @@ def loop_device(file: Path) -> str:
 
 
 class Canaries:
-    """A file, a device and a program that nobody may touch, and what they were."""
+    """A file, a device and a program that no job may touch, with their original contents."""
 
     def __init__(self, folder: Path) -> None:
         self.file, self.disk, self.flag = folder / "canary", folder / "canary.disk", folder / "ran"
@@ -73,11 +74,11 @@ class Canaries:
         )
 
     def touched(self) -> bool:
-        """Tell whether any of them is not as it was."""
+        """Whether a canary has changed."""
         return self._state() != self._before
 
     def hostile(self, text: str, chance: random.Random) -> str:
-        """Return a job file with keys that lead to the canaries, somewhere in its sections."""
+        """Return a job file whose sections contain keys that lead to the canaries."""
         lines = text.split("\n")
         for _ in range(chance.randint(1, 3)):
             places = [at + 1 for at, line in enumerate(lines) if line.strip().startswith("[")] or [len(lines)]
@@ -87,7 +88,7 @@ class Canaries:
         return "\n".join(lines).replace("/CANARY.sh", str(self.program)).replace("/CANARY", str(self.file))
 
     def remove(self) -> None:
-        """Give the loop device back."""
+        """Detach the loop device."""
         output("losetup", "--detach", self.device)
 
 
@@ -102,7 +103,7 @@ TRACED = ",".join(("open", "openat", "openat2", "creat", *CALLS))
 
 
 def touches(trace: str, allowed: Sequence[str], *, first: bool) -> Iterator[str]:
-    """Give what a traced run did to anything but what it may write; `first`: the trace begins with its own execve."""
+    """Return accesses of a traced run outside its permitted files; `first`: the trace begins with its own execve."""
     for line in trace.split("\n"):
         opened, other = OPENED.search(line), OTHER.search(line)
         if opened and re.search("O_WRONLY|O_RDWR|O_CREAT|O_TRUNC", opened[2]):
@@ -115,7 +116,7 @@ def touches(trace: str, allowed: Sequence[str], *, first: bool) -> Iterator[str]
 
 
 def main(count: int, fio: str, seed: int, *, confined: bool) -> int:
-    """Run COUNT accepted job files, traced. Returns the exit code."""
+    """Run COUNT accepted job files under strace; return the exit code."""
     results: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         folder = Path(name)
@@ -142,13 +143,13 @@ Results = Iterator[tuple[str, list[str]]]
 
 
 def ran(fio: str, folder: Path, found: Items) -> Results:
-    """Run job files as a user of this host would."""
+    """Run job files as a user of this host."""
     with ThreadPoolExecutor(WORKERS) as pool:
         yield from pool.map(lambda item: traced(fio, item, folder), found)
 
 
 def accepted(canaries: Canaries, seed: int, count: int) -> Iterator[tuple[int, str]]:
-    """Give COUNT job files that iolab accepts once the keys of the canaries are left to it."""
+    """Yield COUNT job files that iolab accepts if `replace` lists the keys of the canaries."""
     number = found = 0
     while found < count:
         chance = random.Random(seed * 10_000_019 + number)
@@ -164,7 +165,7 @@ def accepted(canaries: Canaries, seed: int, count: int) -> Iterator[tuple[int, s
 
 
 def traced(fio: str, item: tuple[int, str], folder: Path) -> tuple[str, list[str]]:
-    """Run one job file as iolab does, and return how it ended and what it touched."""
+    """Run one job file as iolab does; return its exit status and the files that it touched."""
     number, text = item
     target, logs, trace = folder / f"{number}.target", folder / f"{number}.logs", folder / f"{number}.trace"
     measure = measure_of(text, *LEFT)
@@ -175,7 +176,7 @@ def traced(fio: str, item: tuple[int, str], folder: Path) -> tuple[str, list[str
         read_job(text, measure.fio.replace if measure.fio else ()), measure, str(target), str(logs)
     ):
         target.write_bytes(random.Random(number).randbytes(REGION))
-        # fio's jobs have sessions of their own: where it is killed, they end with their process namespace.
+        # Jobs of fio have separate sessions; when fio is killed, they end with their PID namespace.
         argv = ("unshare", "--pid", "--fork", "--kill-child", "timeout", "-s", "KILL", "20",
                 "strace", "-f", "--seccomp-bpf", "-qq", "-e", f"trace={TRACED}", "-o", str(trace),
                 fio, "--output-format=json+", "--eta=never", "-")  # fmt: skip
@@ -189,8 +190,8 @@ def traced(fio: str, item: tuple[int, str], folder: Path) -> tuple[str, list[str
         )
         ended = ended if done.returncode == 0 else "failed"
         if not trace.exists():
-            return "never began", bad  # on a host that is too busy
-        # fio makes the folder of its file, which is there.
+            return "never began", bad  # on a busy host
+        # fio creates the folder of its file, which exists.
         allowed = (str(target), f"{logs}/", "/dev/null", f'{folder}", 0700) = -1 EEXIST')
         bad += touches(trace.read_text(errors="replace"), allowed, first=True)
     for path in (target, trace, *logs.iterdir()):
@@ -205,7 +206,7 @@ CLONES = ("clone", "clone3", "fork", "vfork")
 BORN = re.compile(
     rf"^([0-9]+) +(?:<\.\.\. )?(?:{'|'.join(CLONES)})\b.* = ([0-9]+)(?: /\* ([0-9]+) in strace's PID NS \*/)?$"
 )
-"""A child; in a process namespace of its own it has a number there, and one outside."""
+"""Creation of a child process; in a separate PID namespace, the child has one number inside and one outside."""
 BEGUN = re.compile(r"^([0-9]+) +execveat\(")
 PATIENCE_MS = 10_000
 PROCESS = "canary"
@@ -213,13 +214,13 @@ PROCESS = "canary"
 
 @dataclass(slots=True)
 class Trace:
-    """What strace writes of an agent and all that it starts."""
+    """The strace output of an agent and all its child processes."""
 
     path: Path
     read_bytes: int = 0
 
     def of_program(self) -> str:
-        """Return what the program did that the agent started since the last call: after its execveat, with children."""
+        """Return the program's actions since the last call: after its execveat, with child processes."""
         with self.path.open("rb") as file:
             file.seek(self.read_bytes)
             data = file.read()
@@ -252,7 +253,7 @@ def traced_agent(folder: Path) -> Iterator[tuple[Agent, Trace]]:
 
 
 def ran_confined(fio: str, folder: Path, found: Items) -> Results:
-    """Run job files by an agent, as a trial does."""
+    """Run job files by an agent, like a trial."""
     target = folder / "target"
     target.write_bytes(bytes(REGION))
     device = loop_device(target)
@@ -267,7 +268,7 @@ def ran_confined(fio: str, folder: Path, found: Items) -> Results:
 def traced_confined(
     fio: str, item: tuple[int, str], folder: Path, device: str, agent: Agent, trace: Trace
 ) -> tuple[str, list[str]]:
-    """Run one job file confined, and return how it ended and what it touched, or tried to."""
+    """Run one job file confined; return its exit status and the files that it touched or tried to touch."""
     number, text = item
     logs = folder / f"{number}.logs"
     measure = measure_of(text, *LEFT)

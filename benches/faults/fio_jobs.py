@@ -1,12 +1,12 @@
-"""Job files that users write, by mutation: what iolab understands of them against what fio does.
+"""Mutate users' job files and compare iolab's interpretation with fio's.
 
 Usage: python -m benches.faults.fio_jobs COUNT [FIO [SEED]]
 
-Makes COUNT job files by mutation: other keys, values, spellings, indentation, comments, sections and letters. Of each
-that iolab accepts, fio says what it understands (--parse-only --debug=parse): of the user's text, which must be what
-iolab understood, and of the text that iolab writes, which must be that and iolab's own keys alone. FIO: another fio
-than the installed one; one that was built to start without measuring its clock is ten times as fast. Prints each
-difference, and counts at the end; exits with 1 where there is one. benches/faults/fio_canaries.py runs such files.
+Makes COUNT job files by mutation of keys, values, spellings, indentation, comments, sections and letters. For each file
+that iolab accepts, fio prints its interpretation (--parse-only --debug=parse): that of the user's text must equal
+iolab's, and that of the text written by iolab must equal it with only iolab's keys added. FIO: a fio other than the
+installed one; a fio that starts without calibrating its clock is ten times as fast. Prints each difference, and counts
+at the end; the exit status is 1 if there is one. benches/faults/fio_canaries.py runs such files.
 """
 
 import random
@@ -36,7 +36,7 @@ ARGUMENTS = (
 WORKERS = 2
 PATHS = {"PATH": "/usr/bin:/bin"}
 REGION = 1 << 20
-"""Of the measured file [bytes]."""
+"""Size of the measured file [bytes]."""
 CANARY_KEYS = ("filename", "directory", "opendir", "exec_prerun", "exec_postrun", "write_bw_log", "write_lat_log",
                "write_iops_log", "verify_state_save", "unlink", "lockfile", "ioscheduler")  # fmt: skip
 SAMPLES: Mapping[str, str] = {
@@ -63,9 +63,10 @@ SAMPLES: Mapping[str, str] = {
     "percentile_list": "1:50:99", "gtod_reduce": "1 0", "disable_lat": "1", "steadystate": "iops:10%",
     "number_ios": "16 1k", "overwrite": "0 1", "create_on_open": "1 0", "fill_device": "1", "max_latency": "10s",
 }  # fmt: skip
-"""Values by key: good ones, odd ones, and some that lead elsewhere. Keys beside these have 1, 0, 4k and x."""
+"""Sample values by key: valid values, unusual values, and some that refer to other files. All other keys have 1, 0, 4k
+and x."""
 ENGINE_DEFAULTS = (("nonvectored", "-1"), ("cmd_type", "nvme"))
-"""fio gives these to io_uring where the file has any key of that engine."""
+"""Defaults that fio sets for io_uring if the file has any key of that engine."""
 NAMES = (
     "a",
     "b",
@@ -85,14 +86,14 @@ LETTERS = " \t;#=[]$%\\\"'/-,:.\r\x0b\x0c\x1c\x85\u00a0\u2028\x00\x7fab19"
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """One section: the keys and values that were understood, in their order."""
+    """One section with its keys and values as the parser understood them, in order."""
 
     name: str
     options: tuple[tuple[str, str | None], ...]
 
 
 def job_text(chance: random.Random) -> str:
-    """Return a job file: sections of keys and values, then mutations of its lines and letters."""
+    """Return a job file: sections of keys and values with mutated lines and letters."""
     lines: list[str] = []
     for place in range(chance.choice((1, 1, 2, 2, 3, 4))):
         lines.append(f"[{'global' if place == 0 and chance.random() < 0.5 else chance.choice(NAMES[:4])}]")
@@ -106,7 +107,7 @@ def job_text(chance: random.Random) -> str:
 
 
 def mutated(lines: Sequence[str], chance: random.Random) -> list[str]:
-    """Change one thing."""
+    """Apply one mutation."""
     found = list(lines) or [""]
     at = chance.randrange(len(found))
     line = found[at]
@@ -133,13 +134,13 @@ def mutated(lines: Sequence[str], chance: random.Random) -> list[str]:
 
 
 def fio_understands(fio: str, text: str, folder: Path) -> tuple[bool, list[Understood]]:
-    """Return whether fio takes a job file, and what it understands of each section."""
+    """Return whether fio accepts a job file, and its interpretation of each section."""
     done = subprocess.run(
         ("timeout", "-s", "KILL", "20", fio, "--parse-only", "--debug=parse", "-"),
         input=text.encode(errors="surrogatepass"), capture_output=True, check=False, cwd=folder, env=PATHS,
     )  # fmt: skip
     sections: list[Understood] = []
-    # A last line without its end goes before what fio says next.
+    # A last line without a line end precedes the next output of fio.
     for line in done.stdout.decode("utf-8", "replace").split("\n"):
         if begun := re.search(r"parse +[0-9]+ +Parsing section \[(.*)\]$", line):
             sections.append(Understood(begun[1], ()))
@@ -150,7 +151,8 @@ def fio_understands(fio: str, text: str, folder: Path) -> tuple[bool, list[Under
 
 
 def effective(sections: Sequence[Understood]) -> list[Understood]:
-    """Return what fio has of each job with what `[global]` gave it; the later value of a key counts, at its place."""
+    """Return the effective options of each job, including `[global]`; the later value of a key applies, in its
+    place."""
     common: dict[str, str | None] = {}
     found = []
     for one in sections:
@@ -166,7 +168,7 @@ def effective(sections: Sequence[Understood]) -> list[Understood]:
 
 
 def passed(options: Sequence[tuple[str, str | None]]) -> dict[str, str | None]:
-    """Leave out what iolab leaves out; what it refuses stays, and is a difference."""
+    """Remove the options that iolab removes; options that iolab refuses stay, and count as a difference."""
     return {
         key: value
         for key, value in options
@@ -177,7 +179,7 @@ def passed(options: Sequence[tuple[str, str | None]]) -> dict[str, str | None]:
 
 
 def compare(fio: str, text: str, folder: Path) -> tuple[str, str]:
-    """Return what became of a job file: refused, same, or a difference and what it is."""
+    """Return the result for a job file: refused, same, or the difference."""
     try:
         job = read_job(text)
     except JobFileError:
@@ -196,7 +198,7 @@ def compare(fio: str, text: str, folder: Path) -> tuple[str, str]:
 
 
 def _alike(one: Understood, other: Understood) -> bool:
-    """Tell whether the keys that overwrite each other come in the same order."""
+    """Whether keys that overwrite each other are in the same order."""
     pairs = (
         ("direct", "buffered"),
         ("bs", "bsrange", "bssplit"),
@@ -210,7 +212,7 @@ def _alike(one: Understood, other: Understood) -> bool:
 
 
 def _written(fio: str, text: str, folder: Path) -> tuple[str, str]:
-    """Compare what fio understands of the files that iolab writes with what iolab has read."""
+    """Compare fio's interpretation of the files that iolab writes with iolab's own."""
     measure = measure_of(text)
     job = read_job(text)
     if any(run_problems(job, REGION)):
@@ -249,7 +251,7 @@ def measure_of(text: str, *replace: str) -> DiskMeasure:
 
 
 def main(count: int, fio: str, seed: int) -> int:
-    """Compare COUNT job files. Returns the exit code."""
+    """Compare COUNT job files; return the exit code."""
     provide_own_kinds()
     results: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(WORKERS) as pool:

@@ -1,6 +1,6 @@
 """The labs of kill.py: a run of each is killed at random moments."""
 
-from benches.faults import killed_hosts
+from benches.faults import killed_disks, killed_hosts
 
 GUESTS = """
 title: Guests
@@ -137,4 +137,5 @@ blocks: 3
 LABS = {
     "command": COMMAND, "service": SERVICE, "guests": GUESTS, "watch": WATCH, "wire": WIRE, "shape": SHAPE,
     "disk": DISK, "iscsi": ISCSI, "guest-disk": GUEST_DISK, "hosts": killed_hosts.LAB,
+    "existing": killed_disks.LAB,
 }  # fmt: skip

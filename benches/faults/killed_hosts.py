@@ -1,4 +1,4 @@
-"""Two hosts behind ssh for kills: real sshds in namespaces, joined by a cable; what a lab could leave on them."""
+"""Two hosts reached by ssh for kills: real sshds in namespaces, joined by a cable; and their state."""
 
 import os
 import subprocess
@@ -28,17 +28,17 @@ blocks: 2
 LEFT = """
 ip -o addr show scope global; ip -br link; ip netns; tc qdisc
 find /run/iolab -mindepth 2 -type d 2>/dev/null | sort; true"""
-"""What shows what a lab changes on a host."""
+"""Commands that show what a lab changes on a host."""
 
 
 @contextmanager
 def two_hosts(folder: Path) -> Iterator[list[SshHost]]:
-    """Make the hosts; iolab reaches them by IOLAB_SSH while they stand."""
+    """Create the hosts; iolab reaches them through IOLAB_SSH while they exist."""
     network = Network(folder)
     try:
         hosts = [network.host(name) for name in ("pc6", "pc7")]
         network.cable(hosts[0], hosts[1], "p0")
-        # Its state is compared later.
+        # The state is compared later.
         until(
             lambda: all(" UP " in host.inside("ip -br link show p0") for host in hosts),
             never="p0 has no carrier",
@@ -51,17 +51,17 @@ def two_hosts(folder: Path) -> Iterator[list[SshHost]]:
 
 
 def states(hosts: list[SshHost]) -> dict[str, str]:
-    """Return what stands on each host, and the programs of labs that run there."""
+    """Return the state of each host, and the programs of labs that run on it."""
     return {host.name: f"{host.inside(LEFT)} {programs(host)}" for host in hosts}
 
 
 def programs(host: SshHost) -> list[str]:
-    """Return the names of agents and programs of labs that run on a host."""
+    """Return the names of agents and lab programs that run on a host."""
     return sorted(name for name in host.names() if name.startswith(("agent-", "iolab", "iperf3")))
 
 
 def clean(iolab: Path, hosts: list[SshHost]) -> list[str]:
-    """Clean each host as its user would; return what went wrong."""
+    """Clean each host like its user; return the errors."""
     found = []
     for host in hosts:
         argv = [str(iolab), "clean", "--host", host.name]

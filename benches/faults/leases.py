@@ -1,12 +1,13 @@
-"""Races for leases: real agents, of which some are killed or stopped while they hold.
+"""Race real agents for leases; kill or stop some of them while they hold one.
 
 Usage: python -m benches.faults.leases RACES [PROCESSES [SEED]]
 
-Each process starts an agent, takes a lease on one to three of six resources, holds it for some milliseconds, and ends
-the agent: normally, by SIGKILL, or by SIGSTOP, after which other agents must end it. The check does not use the leases:
-while a lease is held, the process creates a marker file for each of its resources with O_EXCL. A marker that exists is
-a double holder. A number that does not rise is a stale lease. A lease that takes over a minute is a lost one. Finally,
-no journal and no program may be left, and every resource must be free. Prints counts; exits with 1 if one is wrong.
+Each process starts an agent, takes a lease on one to three of six resources, holds the lease for some milliseconds, and
+ends the agent: normally, by SIGKILL, or by SIGSTOP, after which other agents must kill it. The check does not use the
+leases: while a lease is held, the process creates a marker file for each of its resources with O_EXCL. An existing
+marker means two holders. A lease number that does not increase means a stale lease. A lease that is not granted within
+a minute counts as lost. Finally, no journal and no program may be left, and every resource must be free. Prints counts;
+exits with 1 if one is wrong.
 """
 
 import json
@@ -37,19 +38,19 @@ ARGUMENTS = (
 RESOURCES = tuple(f"port:eth{index}" for index in range(6))
 SHARED = "page-cache"
 STOPPED_MS = 200
-"""How long an agent must be stopped before another ends it."""
+"""Time for which an agent must be stopped before another agent kills it."""
 HELD_S = 0.005
 PATIENCE_S = 60.0
 KILLED, STOPPED = 0.1, 0.03
-"""Shares of the agents that end so."""
+"""Shares of the agents that are killed and stopped."""
 MARK = "31415.9"
-"""Seconds that the programs of these agents sleep; no other program does."""
+"""Unique sleep time of the programs of these agents [s]."""
 BUSY = -32003
 
 
 @dataclass
 class RawAgent:
-    """An agent, spoken to without iolab's client."""
+    """An agent, addressed without iolab's client."""
 
     state: Path
     last_id: int = 0
@@ -67,7 +68,7 @@ class RawAgent:
         self._line()
 
     def ask(self, method: str, params: Mapping[str, object]) -> dict[str, Any]:
-        """Return the whole answer to a request."""
+        """Return the complete answer to a request."""
         assert self.process.stdin is not None
         self.last_id += 1
         request = {"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}
@@ -78,7 +79,7 @@ class RawAgent:
         return answer
 
     def end(self, how: signal.Signals | None) -> None:
-        """End it: in order, or by a signal; one that is stopped is left to others."""
+        """End the agent normally or by a signal; a stopped agent is left to the other agents."""
         if how is not None:
             self.process.send_signal(how)
         if how != signal.SIGSTOP:
@@ -91,7 +92,7 @@ class RawAgent:
 
 
 def main() -> int:
-    """Race, then look at what is left; return the exit code."""
+    """Race, then check the remaining state; return the exit code."""
     given = arguments(__doc__, *ARGUMENTS)
     races, processes, seed = given.races, given.processes, given.seed
     with tempfile.TemporaryDirectory(prefix="iolab-leases-") as name:
@@ -112,7 +113,7 @@ def main() -> int:
 
 
 def race_all(state: Path, markers: Path, races: int, seed: int) -> "Counter[str]":
-    """Take that many leases one after the other; return what was seen."""
+    """Take that many leases one after the other; return the observations."""
     draws, found = random.Random(seed), Counter[str]()
     stopped: list[RawAgent] = []
     for _ in range(races):
@@ -144,7 +145,7 @@ def race_all(state: Path, markers: Path, races: int, seed: int) -> "Counter[str]
 def take(
     agent: RawAgent, wanted: list[str], found: "Counter[str]", draws: random.Random
 ) -> dict[str, Any] | None:
-    """Ask for a lease until it is had; None: not within a minute."""
+    """Request a lease until it is granted; return None after a minute."""
     resources = [{"name": name, "shared": False} for name in wanted] + [{"name": SHARED, "shared": True}]
     params = {"lab": str(os.getpid()), "resources": resources, "stopped_ms": STOPPED_MS}
     until = time.monotonic() + PATIENCE_S
@@ -159,7 +160,7 @@ def take(
             found[f"WRONG answer: {answer['error']['message']}"] += 1
             return None
         found["refused"] += 1
-        time.sleep(draws.uniform(0, HELD_S))  # as a controller that waits
+        time.sleep(draws.uniform(0, HELD_S))  # like a waiting controller
     return None
 
 
@@ -171,7 +172,7 @@ def hold(
     found: "Counter[str]",
     draws: random.Random,
 ) -> None:
-    """Hold a lease for a while, with a program running; see whether another holds the same."""
+    """Hold a lease for a while, with a program running; check whether another process holds the same resource."""
     mine = []
     for name in wanted:
         try:
@@ -186,24 +187,24 @@ def hold(
         last.write_text(str(number))
     if "error" in agent.ask("process.start", {"id": "p", "argv": ["sleep", MARK]}):
         found["WRONG changes refused"] += 1
-    time.sleep(draws.uniform(0, HELD_S))  # others try meanwhile
+    time.sleep(draws.uniform(0, HELD_S))  # other agents request the lease during this time
     found["leases held"] += 1
     for name in mine:
         (markers / name).unlink()
 
 
 def free_all(state: Path) -> None:
-    """Take everything once, which ends who is stopped."""
+    """Lease everything once, which ends stopped agents."""
     agent = RawAgent(state)
     resources = [{"name": name, "shared": False} for name in RESOURCES]
     agent.ask("lease.take", {"lab": "all", "resources": resources, "stopped_ms": STOPPED_MS})
-    time.sleep(STOPPED_MS / 1000)  # a holder is ended when it has been seen stopped for so long
+    time.sleep(STOPPED_MS / 1000)  # a stopped holder is ended after this time
     agent.ask("lease.take", {"lab": "all", "resources": resources, "stopped_ms": STOPPED_MS})
     agent.end(None)
 
 
 def what_is_left(state: Path) -> "Counter[str]":
-    """Return what stays when all have ended: journals, programs, resources that cannot be had."""
+    """Return what is left after all agents have ended: journals, programs, resources that cannot be leased."""
     found = Counter[str]()
     agent = RawAgent(state)
     resources = [{"name": name, "shared": False} for name in (*RESOURCES, SHARED)]

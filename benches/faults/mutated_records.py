@@ -1,4 +1,4 @@
-"""Files of golden runs, damaged at random, and what reading them does. Randomness is an argument."""
+"""Damage files of golden runs at random and read them. Randomness is an argument."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ ODD_VALUES: tuple[Any, ...] = (
     None, True, 0, -1, 1.5, 1e308, 2**63, 2**200, "", "x", "fw.left", "a\x00b", "\ud800", [], [[]], {}, {"code": "x"},
     {"code": "other-failure", "said": 3}, [1, "a", None],
 )  # fmt: skip
-"""What a value is replaced with."""
+"""Replacement values."""
 ODD_BYTES = (b"", b"\x00", b"\xff", b"{", b"}", b'"', b"\n", b"1e999", b"NaN", b"[" * 3000)
 READ, REFUSED = "read", "refused"
 
@@ -32,9 +32,9 @@ def copies(folder: Path) -> list[Path]:
 
 
 def damaged(run: Path, random_: random.Random, *, concluded: bool) -> str:
-    """Damage one file of a run, read the run, and put the file back; `concluded`: draw conclusions too.
+    """Damage one file of a run, read the run, and restore the file; `concluded`: analyse it, too.
 
-    Returns what happened: that it was read, or refused; anything else is a defect, in words.
+    Returns the outcome as text: the file was read, or refused; anything else is a defect.
     """
     files = [path for path in sorted(run.rglob("*")) if path.is_file() and path.name != "experiment.yaml"]
     path = random_.choice(files)
@@ -57,13 +57,13 @@ def _outcome(run: Path, path: Path, *, concluded: bool) -> str:
     except IolabError as error:
         placed = path.name in str(error)
         return REFUSED if placed else f"{path.name}: refused without its place: {error}"
-    except Exception as error:  # any other exception is what is looked for
+    except Exception as error:  # any other exception is a defect
         return f"{path.name}: {type(error).__name__}: {str(error)[:200]}"
     return READ
 
 
 def _mutated_file(path: Path, data: bytes, random_: random.Random) -> bytes:
-    """Return a file with one thing in it damaged."""
+    """Return a file with one damaged place."""
     if path.suffix == ".gz":
         if random_.random() < 0.1:
             return _mutated_bytes(data, random_)
@@ -95,7 +95,7 @@ def _mutated_json(data: bytes, random_: random.Random) -> bytes:
 
 
 def _change(document: Any, random_: random.Random) -> None:
-    """Replace, remove, rename, double or nest one value somewhere in a document."""
+    """Replace, remove, rename, duplicate or nest one value of a document."""
     parent = document
     while True:
         keys = list(parent) if isinstance(parent, dict) else list(range(len(parent)))

@@ -1,12 +1,12 @@
-"""Records of older versions: how fast they are read, and what damage to them does.
+"""Measure how fast records of older versions are read, and check how damaged ones are handled.
 
     .venv/bin/python -m benches.faults.old_records [--trials 100000] [--mutations 10000] [--seed 1]
 
-Reads `--trials` lines of each older schema, made of the golden runs in tests/golden/, and as many of today's for
-comparison. Stated: at most 10 s of CPU time for 100 000 lines, upgrade included. Then it damages the files of golden
-runs `--mutations` times at random (bytes changed, left out or doubled; values of JSON replaced, removed, renamed,
-nested) and reads each: it must be read, or refused with its file and place. Anything else is a defect, and the exit
-code is 1.
+Reads `--trials` lines of each older schema, generated from the golden runs in tests/golden/, and as many of the current
+schema for comparison. Limit: 10 s of CPU time for 100 000 lines, including the upgrade. Then it damages the files of
+golden runs `--mutations` times at random (bytes changed, removed or doubled; JSON values replaced, removed, renamed,
+nested) and reads each: a file must be read, or refused with its path and the place of the error. Any other outcome is a
+defect, and the exit status is 1.
 """
 
 import random
@@ -29,20 +29,20 @@ ARGUMENTS = (
     Argument("--seed", 1, "of the damage"),
 )
 CONCLUDED_EVERY = 10
-"""Of so many damaged runs one is analysed and rendered as well."""
+"""Every n-th damaged run is analysed and rendered as well."""
 STATED_S = 10.0
-"""For 100 000 trials of an older schema."""
+"""Documented time for 100 000 trials of an older schema."""
 
 
 def main() -> int:
-    """Print both and return the exit code."""
+    """Print the reading times and the results of the damage test; return the exit code."""
     asked = arguments(__doc__, *ARGUMENTS)
     provide_own_kinds()
     return max(reading(asked.trials), damaging(asked.mutations, asked.seed))
 
 
 def reading(count: int) -> int:
-    """Read many lines of each schema."""
+    """Read many lines of each schema, and print the CPU times."""
     late = 0
     for name in ("schema-1-last-streams", "schema-2-first-streams", "schema-2-last-streams"):
         lines = (GOLDEN / name / "trials.jsonl").read_bytes().splitlines(keepends=True)
@@ -60,7 +60,7 @@ def reading(count: int) -> int:
 
 
 def read_all(lines: list[bytes]) -> float:
-    """Return the CPU time that reading these as one file takes [s]."""
+    """Return the CPU time to read these lines as one file [s]."""
     reader = TrialReader()
     began = time.process_time()
     for line in lines:
@@ -69,8 +69,8 @@ def read_all(lines: list[bytes]) -> float:
 
 
 def damaging(count: int, seed: int) -> int:
-    """Damage golden runs, and say what reading them did."""
-    random_, found = random.Random(seed), Counter[str]()  # the same damage for the same seed
+    """Damage golden runs, and report how reading them ended."""
+    random_, found = random.Random(seed), Counter[str]()  # equal seeds give equal damage
     with tempfile.TemporaryDirectory() as folder:
         runs = copies(Path(folder))
         for number in range(count):

@@ -1,9 +1,8 @@
-"""Does iolab name planted causes? Runs every case of benches/faults as a user would, and scores what it concludes.
+"""Check that iolab names planted causes: run every case of benches/faults like a user, and score the conclusions.
 
-Usage: python -m benches.faults.planted [--probe] [--json FILE] [WORD ...]. Needs root and iperf3; 5 to 15 s a case.
-WORDs select cases by their names. Prints each conclusion with its grade, then k of n. With --probe an independent
-reader of kernel time stamps and times looks on, and a case counts only where it agrees that the planted cause is what
-happened.
+Usage: python -m benches.faults.planted [--probe] [--json FILE] [WORD ...]. Needs root and iperf3; takes 5 to 15 s per
+case. WORDs select cases by their names. Prints each conclusion with its grade, then k of n. With --probe an independent
+program records kernel timestamps and times, and a case counts only if this record confirms the planted cause.
 """
 
 import json
@@ -23,7 +22,7 @@ from typing import Any
 
 from benches.faults.planted_cases import Act, Case, Grade, Probe, Score, all_cases, score
 from benches.harness.arguments import Argument, arguments
-from benches.harness.programs import BUSY, output, within
+from benches.harness.programs import BUSY, lab_netns, output, within
 from benches.harness.run import IOLAB
 
 from iolab.units import NS_PER_S
@@ -35,14 +34,12 @@ ARGUMENTS = (
     Argument("--json", None, "file for the scores", Path),
 )
 OF_THE_HOST = frozenset({"cpu-taken", "cpu-withheld", "kernel-stood-still", "wire-late", "cpu-shared"})
-"""Marks that say what other work of the host did meanwhile."""
+"""Codes of the warnings about interference on the host."""
 TRIES = int(os.environ.get("PLANTED_TRIES", "3"))
-"""Runs of a case of which the first counts that the host did not disturb."""
+"""Maximum number of runs of a case; the first one that the host does not disturb counts."""
 LIMIT_S = 240.0
-"""A case takes no longer, or it is stuck."""
+"""Time limit of a case."""
 LOOK_S = 0.02
-NAMESPACES = Path("/run/netns")
-"""Where iproute2 names them."""
 
 
 def main() -> None:
@@ -68,7 +65,7 @@ def main() -> None:
 
 
 def _until_calm(case: Case, *, probing: bool) -> Score:
-    """Run a case again while the host disturbs it; a case that is right counts whatever the host did."""
+    """Repeat a case while the host disturbs it; a right conclusion counts in any case."""
     for _ in range(TRIES):
         trials, seen, written = _run(case, probing=probing)
         found = score(case, trials, written)
@@ -85,7 +82,7 @@ def _until_calm(case: Case, *, probing: bool) -> Score:
 
 
 def _run(case: Case, *, probing: bool) -> tuple[Sequence[Mapping[str, Any]], list[tuple[str, bool]], str]:
-    """Run a case; return its trials, what each probe says with whether it agrees, and what the run printed."""
+    """Run a case; return its trials, the probes' results with their agreement, and the output of the run."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"{case.name}.yaml")
         path.write_text(case.experiment)
@@ -107,7 +104,7 @@ def _run(case: Case, *, probing: bool) -> tuple[Sequence[Mapping[str, Any]], lis
 
 @contextmanager
 def _beside(case: Case, run: subprocess.Popen[str], *, probing: bool) -> Iterator[list[tuple[str, bool]]]:
-    """Do what a case does while it runs."""
+    """Run the actions of a case during its trial."""
     seen: list[tuple[str, bool]] = []
     hogs = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(case.hogs)]
     actor = threading.Thread(target=_act, args=(case, run, seen, probing))
@@ -146,12 +143,12 @@ def _act(case: Case, run: subprocess.Popen[str], seen: list[tuple[str, bool]], p
 
 
 def _is_made(*refs: str | None) -> bool:
-    """Whether the namespaces of ports exist; a reader waits for its port itself."""
-    return all(os.path.ismount(NAMESPACES / f"iolab-{ref.partition('.')[0]}") for ref in refs if ref)
+    """Whether the namespaces of the ports exist; each probe waits for its port itself."""
+    return all(lab_netns(ref.partition(".")[0]) for ref in refs if ref)
 
 
 def _ports_of(case: Case) -> dict[str, set[str]]:
-    """Return the ports that a case's probes read, each with what is wanted of it beside what it receives."""
+    """Return the ports that a case's probes read, each with the data needed in addition to received packets."""
     found: dict[str, set[str]] = {}
     for probe in case.probes:
         for ref, word in ((probe.at, "--flight"), (probe.after, "--sent")):
@@ -163,7 +160,7 @@ def _ports_of(case: Case) -> dict[str, set[str]]:
 
 def _port_reader(ref: str, words: set[str]) -> subprocess.Popen[str]:
     machine, _, port = ref.partition(".")
-    return _reader(port, *words, netns=f"iolab-{machine}")
+    return _reader(port, *words, netns=lab_netns(machine))
 
 
 def _reader(*words: str, netns: str = "") -> subprocess.Popen[str]:
@@ -174,7 +171,8 @@ def _reader(*words: str, netns: str = "") -> subprocess.Popen[str]:
 def _rate_bps(slices: Sequence[Sequence[int]]) -> float:
     """Return the rate at which all but the first and the last hundredth of the bytes arrived.
 
-    These are the programs' own talk before and after their data; over a long path it takes as long as some of it.
+    The excluded bytes include the control messages of the programs before and after the data, which take a considerable
+    time on a long path.
     """
     total, arrived = sum(octets for *_, octets in slices), 0
     within: list[tuple[int, int]] = []
@@ -188,7 +186,7 @@ def _rate_bps(slices: Sequence[Sequence[int]]) -> float:
 
 
 def _lost(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
-    """Return which part of the data was lost between two ports, in the time in which both were read."""
+    """Return the share of data lost between two ports, in the time in which both were read."""
     begin_ns = max(before["ready_ns"], after["ready_ns"])
     end_ns = min(one["slices"][-1][0] if one["slices"] else 0 for one in (before, after))
 
@@ -200,7 +198,7 @@ def _lost(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
 
 
 def _judge(probe: Probe, counted: Mapping[str, Mapping[str, Any]]) -> tuple[str, bool]:
-    """Return what a reader saw, and whether it agrees with the planted cause."""
+    """Return a probe's figure, and whether it agrees with the planted cause."""
     own = counted[probe.at or probe.program]
     if probe.figure == "rate_bps":
         value = _rate_bps(own["slices"])
@@ -220,11 +218,11 @@ def _judge(probe: Probe, counted: Mapping[str, Mapping[str, Any]]) -> tuple[str,
 
 def _do(act: Act, known: Mapping[str, int]) -> None:
     words = [re.sub(r"\{(client|server)\}", lambda word: str(known[word[1]]), text) for text in act.argv]
-    output(*within(f"iolab-{act.machine}" if act.machine else "", *words))
+    output(*within(lab_netns(act.machine) if act.machine else "", *words))
 
 
 def _programs(run: int) -> dict[str, int]:
-    """Return the process ids of the measured programs that this run started: iperf3's client and server."""
+    """Return the process IDs of the measured programs of this run: iperf3's client and server."""
     found: dict[str, int] = {}
     parents: dict[int, int] = {}
     words: dict[int, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Cases of planted causes: how a case is written, and how what iolab concludes of it is scored. Pure."""
+"""Read cases of planted causes and score iolab's conclusions on them, without running anything."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from iolab.units import parse_nanoseconds
 
 CASES = Path(__file__).parent
-"""Where the cases are."""
+"""Folder of the cases."""
 SILENT = frozenset({"unexplained", "host"})
 """Limits that name no cause inside the lab."""
 AT_MOST = (
@@ -24,30 +24,31 @@ AT_MOST = (
     ("frames", "lost_frames", 1.0),
     ("used_bytes", "capacity_bytes", 1.02),
 )
-"""Parameters of a verdict of which the first is at most the second times the factor: else it contradicts itself."""
+"""Pairs of verdict parameters with a factor: if the first parameter exceeds the second times the factor, the verdict
+contradicts itself."""
 
 
 class Grade(StrEnum):
-    """What a verdict is worth."""
+    """Grade of a verdict."""
 
     NAMED = "named"
     """The right limit at the right place."""
     DOUBTFUL = "doubtful"
-    """No cause, or a cause that is marked as not certain."""
+    """No cause, or a cause that is marked as uncertain."""
     WRONG = "WRONG"
-    """Another cause, without a doubt."""
+    """A wrong cause that is stated as certain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something that is done while the trial runs."""
+    """An action during the trial."""
 
     at_ns: int
-    """When, after the measured program has started [ns]."""
+    """Time after the start of the measured program [ns]."""
     argv: tuple[str, ...]
-    """Command; {client} and {server} are the process ids of the programs."""
+    """Command; {client} and {server} are the process IDs of the programs."""
     machine: str | None = None
-    """The namespace in which it runs; None: the host itself."""
+    """Namespace in which it runs; None: the host itself."""
 
 
 PROBED = (
@@ -60,25 +61,25 @@ PROBED = (
     "wait_ratio",
     "stopped_ns",
 )
-"""Figures of the independent reader: of a port, between two ports (loss_ratio), or of a program (the last three)."""
+"""Figures of the independent probe: of a port, between two ports (loss_ratio), or of a program (the last three)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What an independent reader of the kernel's time stamps and times must see."""
+    """Expected result of an independent probe of kernel timestamps and times."""
 
     figure: str
     """One of `PROBED`."""
     low: float
-    """Lowest value that agrees with the cause, in the figure's unit."""
+    """Smallest value that agrees with the cause, in the figure's unit."""
     high: float
-    """Highest such value."""
+    """Largest value that agrees with the cause."""
     at: str = ""
-    """The port whose received packets are counted (machine.port); empty: a program is looked at."""
+    """Port whose received packets are counted (machine.port); empty: a program is observed."""
     after: str | None = None
-    """An earlier port on the path: the loss between the two is checked."""
+    """Earlier port on the path; the loss between the two is checked."""
     program: str = ""
-    """client or server, where threads are looked at."""
+    """client or server, if threads are observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +87,13 @@ class FigureRange:
     """Values of a metric that agree with the cause."""
 
     metric: str
-    """Its name."""
+    """Metric name."""
     about: Mapping[str, Any]
-    """Dimensions that it must have; others do not matter."""
+    """Required dimensions; others are ignored."""
     low: float
-    """Lowest value, in the metric's unit."""
+    """Minimum, in the metric's unit."""
     high: float
-    """Highest value."""
+    """Maximum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,57 +101,58 @@ class Case:
     """A lab with a planted cause, and the truth about it."""
 
     name: str
-    """The file's name, without its suffix."""
+    """File name without its suffix."""
     experiment: str
-    """The experiment file, as a user would write it."""
+    """Experiment file, as a user would write it."""
     cause: str
-    """The cause, in words."""
+    """Cause, in words."""
     limits: frozenset[str]
-    """Right limits: codes of `Limit`. Empty: no verdict is judged, only warnings."""
+    """Right limits: codes of `Limit`. Empty: only warnings are judged."""
     places: frozenset[str]
-    """Right places, as a report names them: machine.port, a machine, a link. Empty: the place does not matter."""
+    """Right places, as a report names them: machine.port, a machine, a link. Empty: any place."""
     doubt: bool = False
-    """Whether a doubt is right: nothing that iolab can read decides the case."""
+    """Whether a doubtful verdict is right, because no data that iolab can read decides the case."""
     warnings: frozenset[str] = frozenset()
     """Codes of warnings that every trial must have."""
     without: frozenset[str] = frozenset()
     """Codes of warnings that no trial may have."""
     seen: frozenset[str] = frozenset()
-    """Codes of clauses that the verdict must hold."""
+    """Codes of clauses that the verdict must contain."""
     figures: tuple[FigureRange, ...] = ()
-    """What every trial must have measured."""
+    """Ranges of metrics that every trial must have."""
     refused: str = ""
-    """A part of the reason for which the case must be refused, or its trials invalid; empty: it must be measured."""
+    """Part of the reason for which the case must be refused, or its trials must be invalid; empty: the case must be
+    measured."""
     acts: tuple[Act, ...] = ()
-    """What is done meanwhile."""
+    """Actions during the trial."""
     hogs: int = 0
-    """Programs beside the lab that want a CPU all the time, meanwhile."""
+    """Number of programs outside the lab that use a CPU all the time during the trial."""
     probes: tuple[Probe, ...] = ()
-    """What the independent reader must see."""
+    """Expected results of the independent probe."""
     cells: Mapping[str, "Truth"] = field(default_factory=dict)
-    """Truth of single cells, by a label of the cell; other cells have that of the case."""
+    """Truth of single cells, by a label of the cell; other cells have the truth of the case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What is right for one cell."""
+    """The truth about one cell."""
 
     limits: frozenset[str]
-    """As of the case."""
+    """As in the case."""
     places: frozenset[str]
-    """As of the case."""
+    """As in the case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What the conclusions of one case are worth."""
+    """Grade of the conclusions on one case."""
 
     grade: Grade
-    """Of its worst trial."""
+    """Grade of its worst trial."""
     text: str
-    """What was concluded."""
+    """Conclusion."""
     contradictions: tuple[str, ...] = ()
-    """Statements of one verdict that exclude each other."""
+    """Statements of one verdict that contradict each other."""
 
 
 def read_case(path: Path) -> Case:
@@ -192,7 +194,7 @@ def read_case(path: Path) -> Case:
 
 
 def all_cases(words: Sequence[str] = ()) -> Iterator[Case]:
-    """Yield the cases whose names hold one of the words; without words all."""
+    """Yield the cases whose names contain one of the words; without words, all."""
     for path in sorted(CASES.glob("*.yaml")):
         if not words or any(word in path.stem for word in words):
             yield read_case(path)
@@ -227,9 +229,9 @@ def _figure(written: Mapping[str, Any]) -> FigureRange:
 
 
 def score(case: Case, trials: Sequence[Mapping[str, Any]], written: str = "") -> Score:
-    """Return what the conclusions of a case's trials are worth, as `iolab show --json` gives them.
+    """Return the grade of the conclusions on a case's trials, as `iolab show --json` prints them.
 
-    `written` is what the run printed, for a case that is refused as a whole.
+    `written` is the output of the run, for a case that is refused as a whole.
     """
     if not trials and case.refused and case.refused in written:
         return Score(Grade.NAMED, f"refused: {case.refused}")
@@ -275,7 +277,7 @@ def _score(case: Case, trial: Mapping[str, Any]) -> Score:
 
 
 def _outside(figures: Sequence[FigureRange], metrics: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the figures that are absent, or not within their ranges."""
+    """Yield figures that are missing or out of range."""
     for wanted in figures:
         values = [
             each["value"]
@@ -306,14 +308,14 @@ def place_text(place: Mapping[str, Any] | str | None) -> str:
 
 
 def contradictions_of(verdict: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what no verdict may state: more passed than could, more dropped than was lost."""
+    """Yield impossible statements: more passed than possible, more dropped than lost."""
     yield from _contradicting(verdict["seen"])
     if verdict["doubt"]:
         yield from _contradicting([verdict["doubt"]])
 
 
 def _contradicting(stated: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the contradictions of statements that are of the same thing."""
+    """Yield contradictions between statements about the same subject."""
     known: dict[str, Any] = {}
     for one in stated:
         parameters = one.get("parameters") or {name: value for name, value in one.items() if name != "code"}
@@ -328,7 +330,7 @@ def _contradicting(stated: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _codes(stated: Any) -> Iterator[str]:
-    """Yield the codes of statements, those inside others included."""
+    """Yield the codes of statements, including nested ones."""
     if isinstance(stated, Mapping):
         if "code" in stated:
             yield stated["code"]

@@ -1,4 +1,4 @@
-"""The cases of storage_faults.py: a lab each, what is done to it while fio is under way, and what must be reported."""
+"""The cases of storage_faults.py, each with a lab, an action during fio's run, and the expected report."""
 
 import contextlib
 import os
@@ -29,18 +29,18 @@ from benches.faults.storage_fault_labs import (
 from benches.harness.programs import output, shown
 
 MOVED_BYTES = 20 << 20
-"""On the links of a lab: more than to log in and to fill the disk takes."""
+"""Traffic on the links of a lab that exceeds the traffic of login and filling the disk."""
 FILE, DOOR = Path(f"/var/tmp/iolab-{VOLUME}"), Path(f"/run/iolab-{VOLUME}.door")
-"""Of the volume, and of its FUSE export where that is in these namespaces."""
+"""Paths of the volume, and of its FUSE export in these namespaces."""
 STORE_BYTES = 96 << 20
 Inject = Callable[[], None]
 
 
 def processes(name: str, word: bytes = b"") -> list[int]:
-    """Return the processes of a name that have a word on their command line or in their environment."""
+    """Return the processes with a name and with a word in their command line or environment."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # others end meanwhile
+        with contextlib.suppress(OSError):  # processes end during the loop
             if (process / "comm").read_text().strip() != name:
                 continue
             if word in (process / "cmdline").read_bytes() + (process / "environ").read_bytes():
@@ -49,7 +49,7 @@ def processes(name: str, word: bytes = b"") -> list[int]:
 
 
 def fio_runs() -> bool:
-    """Whether fio measures: what fills the disk prints no JSON."""
+    """Whether fio measures: filling the disk prints no JSON."""
     return bool(processes("fio", b"json+"))
 
 
@@ -61,29 +61,29 @@ class Case:
     lab: str
     inject: Inject
     codes: tuple[str, ...]
-    """Any of which names it rightly; empty: the trial must not fail."""
+    """Accepted failure codes; empty: the trial must not fail."""
     culprit: str = ""
-    """The server that must be named, as CODE of MACHINE; empty: none."""
+    """Server that must be named, as CODE of MACHINE; empty: none."""
     is_under_way: Callable[[], bool] = fio_runs
-    """Whether the trial's program works on the disk."""
+    """Whether the trial's program uses the disk."""
     limit_s: float = 30.0
     on_ssh: bool = False
     delay_s: float = 1.0
-    """From when it is under way to the fault [s]."""
+    """Time from the program's start to the fault [s]."""
     has_store: bool = False
-    """Whether /var/tmp is a small file system of its own; a new one for each trial."""
+    """Whether /var/tmp is a small separate file system, new for each trial."""
     programs: Mapping[str, str] = field(default_factory=dict)
-    """Scripts that stand before programs of these names."""
+    """Scripts that replace programs of these names."""
 
 
-# What is seen and done from outside ---------------------------------------------------------------------------
+# Observations and actions from outside --------------------------------------------------------------------------
 
 
 def links_carry(more_than_bytes: int = MOVED_BYTES) -> bool:
-    """Whether so many bytes went over a link of the lab, in namespaces of its own: guests' programs are not seen."""
+    """Whether that many bytes passed a link of the lab; programs of guests are not visible."""
     named: dict[int, str] = {}
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(FileNotFoundError):  # it ended while it was looked at
+        with contextlib.suppress(FileNotFoundError):  # the process ended during the check
             named |= {one.stat().st_ino: str(one) for one in (process / "root/run/netns").glob("iolab*")}
     script = 'for one; do nsenter --net="$one" cat /proc/net/dev; done'
     lines = [
@@ -96,7 +96,7 @@ def links_carry(more_than_bytes: int = MOVED_BYTES) -> bool:
 
 
 def guest_writes() -> bool:
-    """Whether a guest's hypervisor has written more than what fills the disk."""
+    """Whether a guest's hypervisor has written more than filling the disk takes."""
     total = 0
     for pid in processes("qemu-system-x86", b"/pc2/"):
         with contextlib.suppress(OSError):
@@ -106,7 +106,7 @@ def guest_writes() -> bool:
 
 
 def send(number: signal.Signals, name: str, word: bytes = f"iolab-{VOLUME}".encode()) -> Inject:
-    """Return what sends a signal to the lab's processes of a name."""
+    """Return a function that sends a signal to the lab's processes of a name."""
 
     def inject() -> None:
         found = processes(name, word)
@@ -118,7 +118,7 @@ def send(number: signal.Signals, name: str, word: bytes = f"iolab-{VOLUME}".enco
 
 
 def pause(name: str) -> Inject:
-    """Return what stops a server twice, for less than it takes to call it silent, and lets it go on."""
+    """Return a function that stops and continues a server twice, each time for less than the silence limit."""
 
     def inject() -> None:
         for _ in range(2):
@@ -131,19 +131,19 @@ def pause(name: str) -> Inject:
 
 
 def cut_short() -> None:
-    """Leave one MiB of the volume's file."""
+    """Truncate the volume's file to one MiB."""
     os.truncate(FILE, 1 << 20)
 
 
 def detach() -> None:
-    """Give the loop device back, which the kernel does once its last user has closed it."""
+    """Detach the loop device; the kernel detaches it when its last user has closed it."""
     loops = output("losetup", "-n", "-O", "NAME,BACK-FILE").splitlines()
     (line,) = (line for line in loops if f"iolab-{VOLUME}" in line)
     output("losetup", "-d", line.split()[0])
 
 
 def change_data() -> None:
-    """Write something else over the first MiB, and drop what caches above have of it."""
+    """Overwrite the first MiB, and drop its pages from the caches above."""
     with FILE.open("r+b") as file:
         file.write(bytes(range(256)) * 4096)
         os.fsync(file.fileno())
@@ -154,7 +154,7 @@ def change_data() -> None:
 
 
 def take_space() -> None:
-    """Give the volume's blocks back to its file system, and take all that it has free, while fio stands."""
+    """Punch out the volume's blocks and fill its file system, while fio is stopped."""
     send(signal.SIGSTOP, "fio", b"json+")()
     output("fallocate", "--punch-hole", "--offset", "0", "--length", str(32 << 20), str(FILE))
     with FILE.with_name("others").open("wb") as file, contextlib.suppress(OSError):
@@ -165,7 +165,7 @@ def take_space() -> None:
 
 
 def nothing() -> None:
-    """What fails does so by itself."""
+    """Do nothing: the fault occurs by itself."""
 
 
 SILENT, FAILED = "disk-server-silent", "disk-server-failed"
@@ -177,7 +177,7 @@ LOST_GUEST = (SILENT, FAILED, "agent-was-lost", "several-failures")
 
 
 def _servers() -> Iterator[Case]:
-    """Give what stops and kills each server of each protocol."""
+    """Yield cases that stop and kill each server of each protocol."""
     for place, ssh in PLACES.items():
         for how, number in HOW.items():
             for protocol in ("iscsi", "nbd", "fuse"):
@@ -212,7 +212,7 @@ def _servers() -> Iterator[Case]:
 
 
 def _errors() -> Iterator[Case]:
-    """Give disks that return errors, other data, or nothing any more."""
+    """Yield cases with disks that return errors, wrong data, or nothing."""
     failed = ("disk-io-failed",)
     yield Case("loop: file cut short", by_loop(READS), cut_short, failed)
     yield Case("iscsi, via user: file cut short", by_user("iscsi", fio=READS), cut_short, failed)
@@ -240,7 +240,7 @@ def _errors() -> Iterator[Case]:
     yield Case(
         "nvme-tcp, via kernel: namespace disabled", disabled, nothing, failed, "", links_carry, delay_s=0
     )
-    gone = ("disk-detached", "disk-reattached")  # another lab may get the same loop device at once
+    gone = ("disk-detached", "disk-reattached")  # another lab may get the same loop device immediately
     yield Case("loop: detached", by_loop(SHORT_READS), detach, gone)
     for protocol in ("iscsi", "nbd", "fuse"):
         text = by_user(protocol, fio=SHORT_READS)
@@ -280,12 +280,12 @@ def _other_data() -> Iterator[Case]:
 
 
 def links_carry_some() -> bool:
-    """Whether some MiB of the volume went over a link, before all of it did."""
+    """Whether some MiB of the volume, but not the whole volume, passed a link."""
     return links_carry(4 << 20)
 
 
 def _slow() -> Iterator[Case]:
-    """Give disks that are slow and complete: none of them may fail."""
+    """Yield cases with disks that are slow but complete all requests; none of these cases may fail."""
     servers = {"iscsi": "tgtd", "nbd": "qemu-nbd", "fuse": DAEMON[0]}
     for protocol, program in servers.items():
         yield Case(
@@ -310,4 +310,4 @@ IMPOSSIBLE: Mapping[str, str] = {
     "nvme-tcp, via kernel, target in a namespace": "nvmet needs its module, which guests have",
     "fuse, via kernel or hypervisor": "a FUSE export is how user space passes a disk to its own kernel",
 }
-"""Combinations that iolab refuses, and why."""
+"""Combinations that iolab refuses, each with the reason."""

@@ -1,14 +1,14 @@
-"""The labs of storage_faults.py: a disk each, by every protocol that iolab has, and what breaks in it by itself."""
+"""The labs of storage_faults.py, each with one disk, over every protocol, and faults inside the lab."""
 
 import os
 
 VOLUME = f"faulty{os.environ.get('STORAGE_FAULTS_LAB', '')}"
-"""Of this lab alone: all labs of a host have one /var/tmp and one /dev."""
+"""Unique volume name: all labs of a host share /var/tmp and /dev."""
 FIO = "size: 16M, fio: {each: 60s, blocks: [64K], depths: [8], access: [write]}"
 READS = FIO.replace("write", "read")
 SHORT_READS = FIO.replace("60s", "3s").replace("[write]", "[read, write]")
 VERIFIES = r'size: 16M, fio: {job: "[v]\nrw=write\nbs=64k\ndirect=1\nverify=crc32c\nrate=2m\n"}'
-"""Writes for 8 s, then reads everything and compares."""
+"""A measure with a job that writes for 8 s, then reads all data back and compares it."""
 SLOW = FIO.replace("60s", "40s")
 LAB = """title: Storage faults
 lab:
@@ -31,7 +31,7 @@ def lab(machines: str, *, links: str = "", volume: str = "", fio: str = FIO) -> 
 
 
 def by_user(protocol: str, *, ssh: bool = False, fio: str = FIO) -> str:
-    """Return a lab in which QEMU's storage daemon speaks a protocol, or opens a file."""
+    """Return a lab in which QEMU's storage daemon serves a protocol or opens a file."""
     at = ", on: pc6" if ssh else ""
     machines = [f"pc2: {{kind: netns{at}, disks: [{{volume: faulty, via: user}}]}}"]
     machines += [SSH_HOST] if ssh else []
@@ -42,12 +42,12 @@ def by_user(protocol: str, *, ssh: bool = False, fio: str = FIO) -> str:
 
 
 def by_loop(fio: str) -> str:
-    """Return a lab whose disk is the volume's own file."""
+    """Return a lab whose disk is the volume's file."""
     return lab("pc2: {kind: netns, disks: [{volume: faulty}]}", fio=fio)
 
 
 def by_hypervisor(protocol: str, *, ssh: bool = False, fio: str = FIO) -> str:
-    """Return a lab in which QEMU speaks a protocol for its guest."""
+    """Return a lab in which QEMU uses a protocol for its guest."""
     at = ", on: pc6" if ssh else ""
     machines = [
         f"pc2: {{{GUEST}, on: pc1, disks: [{{volume: faulty, via: hypervisor}}]}}",
@@ -60,7 +60,7 @@ def by_hypervisor(protocol: str, *, ssh: bool = False, fio: str = FIO) -> str:
 
 
 def by_kernel(protocol: str, target: str, *, ssh: bool = False, fio: str = FIO) -> str:
-    """Return a lab in which a guest's kernel speaks a protocol to a target on a namespace, or on another guest."""
+    """Return a lab in which a guest's kernel connects to a target in a namespace or on another guest."""
     at = ", on: pc6" if ssh else ""
     machines = [
         f"pc2: {{{GUEST}{at}, disks: [{{volume: faulty, via: kernel}}]}}",
@@ -71,14 +71,14 @@ def by_kernel(protocol: str, target: str, *, ssh: bool = False, fio: str = FIO) 
 
 
 def in_guest(*, ssh: bool = False, more: str = "", fio: str = FIO) -> str:
-    """Return a lab with a guest on whose disk QEMU has the volume's file."""
+    """Return a lab with a guest whose disk is the volume's file in QEMU."""
     machines = f"pc2: {{{GUEST}{', on: pc6' if ssh else ''}, disks: [{{volume: faulty}}]{more}}}"
     at = ", on: pc6" if ssh else ""
     return lab(f"{machines}\n    {SSH_HOST}" if ssh else machines, volume=at, fio=fio)
 
 
 def service(script: str) -> str:
-    """Return a service of a guest that does what cannot be done to it from outside."""
+    """Return a service of a guest that injects a fault from inside."""
     return f", services: {{fault: {{run: [sh, -c, {script!r}], ready: {{prints: ready}}}}}}"
 
 
@@ -89,18 +89,19 @@ BREAKS = (
     f" ln -sf /dev/dm-0 {NODE}; until set -- $(cat /sys/block/dm-0/stat) && [ $7 -gt 40960 ]; do sleep 0.1; done;"
     " dmsetup suspend --nolockfs broken; echo 0 $size error | dmsetup load broken; dmsetup resume broken; sleep 600"
 )
-"""Puts device-mapper on a disk, then answers every request with an error, once 20 MiB were written."""
+"""Puts device-mapper on a disk, and makes every request fail after 20 MiB are written."""
 DISABLES = (
     "echo ready; until for one in /sys/block/loop*/stat; do set -- $(cat $one); [ $7 -gt 40960 ] && break; done;"
     " do sleep 0.1; done;"
     " for one in /sys/kernel/config/nvmet/subsystems/*/namespaces/1/enable; do echo 0 >$one; done; sleep 600"
 )
-"""Takes the namespace of an NVMe/TCP target away, once 20 MiB were written. A shell expands no name after `>`."""
+"""Disables the namespace of an NVMe/TCP target after 20 MiB are written. The script uses a loop, because a shell does
+not expand a pattern after `>`."""
 BLKDEBUG = (
     '[inject-error]\nevent = "read_aio"\nerrno = "5"\nsector = "20480"\nonce = "off"\n\n'
     '[inject-error]\nevent = "write_aio"\nerrno = "5"\nsector = "20480"\nonce = "off"\n'
 )
-"""Rules of QEMU's blkdebug: what touches the eleventh MiB gets EIO."""
+"""Rules of QEMU's blkdebug: requests to the eleventh MiB get EIO."""
 ON_BLKDEBUG = {
     "qemu-nbd": '#!/bin/sh\nset -- "$@"\nfor file; do :; done\n'
     "exec /usr/bin/qemu-nbd --image-opts $(echo \"$@\" | sed 's/--format raw//; s#[^ ]*$##')"
@@ -111,5 +112,5 @@ ON_BLKDEBUG = {
     "exec /usr/bin/qemu-storage-daemon "
     '"${@/driver=file,filename=/$debugged,file.image.driver=file,file.image.filename=}"\n',
 }
-"""QEMU's programs with blkdebug below what they serve. Its events come from the format above it: raw."""
+"""QEMU programs with blkdebug below the export. Its events come from the raw format above it."""
 BROKEN = {"blkdebug": BLKDEBUG, **ON_BLKDEBUG}

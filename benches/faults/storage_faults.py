@@ -1,16 +1,16 @@
-"""Storage that hangs, dies or returns errors: does each trial fail in time, with its cause, and is everything undone?
+"""Check that trials on storage that hangs, dies or returns errors fail in time, with the cause, and are undone.
 
 Usage: python -m benches.faults.storage_faults [TIMES [AT_ONCE [WORDS ...]]]. Needs root; fio, tgt, qemu-utils and
 qemu-system-common for namespaces, the images linux and linux:dmsetup and QEMU for guests, sshd for ssh hosts. WORDS
-choose the cases whose names have one of them (as `here: target`); AT_ONCE of them run side by side (1), each in
-namespaces of its own, with a volume of a name of its own.
+select the cases whose names contain one of them (as `here: target`); AT_ONCE cases run in parallel (default 1), each in
+separate namespaces and with a distinct volume name.
 
-Every case is one run of TIMES trials (5): a fault is injected in each of them while fio is under way, and iolab makes
-the lab again for the next. A row of the table is a case: the times from the fault to the stored trial, the limit,
-whether each trial was failed by the right cause and had no figure (or, where a disk is slow, did not fail), and what an
-independent look finds left: loop devices, mounts, namespaces, links, programs, files, journals. `iolab clean` is never
-called. Exit status 1: a trial was late, not named, or had a figure, or something is left. About 30 s per trial of
-namespaces, 60 s of guests.
+Every case is one run of TIMES trials (5): a fault is injected in each trial while fio runs, and iolab recreates the lab
+for the next trial. A row of the table is a case: the times from the fault to the stored trial, the limit, whether each
+trial failed with the right cause and without a figure (or, with a slow disk, did not fail), and the leftovers that an
+independent check finds: loop devices, mounts, namespaces, links, programs, files, journals. `iolab clean` is never
+called. Exit status 1: a trial ended too late, lacked the cause or had a figure, or there are leftovers. Takes about 30
+s per trial of namespaces, 60 s per trial of guests.
 """
 
 import contextlib
@@ -43,22 +43,22 @@ ARGUMENTS = (
     Argument("words", (), "parts of the names of cases; absent: all", several=True),
 )
 PATIENCE_S = 400.0
-"""For a guest to boot on a busy host, and for a run to end."""
+"""Limit for the boot of a guest on a busy host, and for the end of a run."""
 LOOK_AGAIN_S = 0.2
 GONE_S = 5.0
-"""A program that was ended may take so long to go."""
+"""Limit for the end of a killed program."""
 INSIDE = (
     "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
     'mount -t tmpfs tmpfs /run && ip link set lo up && "$@"; exit $?', "sh",
 )  # fmt: skip
-"""Namespaces of a case; the shell stays, and collects programs whose parents have ended."""
+"""Namespaces of a case; the shell stays, and reaps orphaned programs."""
 ALONE = "--alone"
 HEAD = "| | case | trials | time to fail [s] | limit [s] | named | left |\n|---|---|---|---|---|---|---|"
 ERRORS_SHOWN = 1_500
 
 
 def main() -> None:
-    """Run the cases side by side and print a row for each."""
+    """Run the cases in parallel and print a row for each."""
     if sys.argv[1:2] == [ALONE]:
         print(json.dumps(judged(next(case for case in CASES if case.name == sys.argv[2]), int(sys.argv[3]))))
         return
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def alone(case: Case, times: int) -> bool:
-    """Run a case in namespaces of its own and print its row; return whether all is as it should be."""
+    """Run a case in separate namespaces and print its row; return whether it passed."""
     environment = {**os.environ, "STORAGE_FAULTS_LAB": secrets.token_hex(2)}
     words = (*INSIDE, sys.executable, "-m", "benches.faults.storage_faults", ALONE, case.name, str(times))
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
@@ -98,7 +98,7 @@ def alone(case: Case, times: int) -> bool:
 
 
 def judged(case: Case, times: int) -> dict[str, Any]:
-    """Run a case here; return its row."""
+    """Run a case; return its row."""
     runs = [1] * times if case.has_store else [times]
     tried = [tried_in_folder(case, one) for one in runs]
     took_s = [took for one in tried for took in one[0]]
@@ -113,7 +113,7 @@ def judged(case: Case, times: int) -> dict[str, Any]:
 
 
 def tried_in_folder(case: Case, times: int) -> tuple[list[float], list[dict[str, Any]], Sequence[str]]:
-    """Run a case in a new folder; return how long each trial took to fail, the records, and what is left."""
+    """Run a case in a new folder; return the failure time of each trial, the records, and the remains."""
     with tempfile.TemporaryDirectory(prefix="storage-faults-") as top, stored_in(case, Path(top)):
         folder = Path(top)
         (folder / "state").mkdir(mode=0o700)
@@ -124,7 +124,7 @@ def tried_in_folder(case: Case, times: int) -> tuple[list[float], list[dict[str,
 
 
 def is_as_it_should_be(case: Case, record: dict[str, Any]) -> bool:
-    """Whether a trial failed by the right cause without figures, or measured where nothing was wrong."""
+    """Whether a trial failed with the right cause and without figures, or, if no fault was injected, succeeded."""
     reason = record["reason"]
     if not case.codes:
         return reason is None and bool(record.get("metrics"))
@@ -141,7 +141,7 @@ def is_as_it_should_be(case: Case, record: dict[str, Any]) -> bool:
 
 
 def run(case: Case, folder: Path, times: int) -> tuple[list[float], list[dict[str, Any]]]:
-    """Run an experiment and inject the fault in every trial; return how long each took to fail, and the records."""
+    """Run an experiment and inject the fault in every trial; return the failure times and the records."""
     file = folder / "lab.yaml"
     file.write_text(f"{case.lab}\nblocks: {times}\n")
     environment = {**os.environ, "IOLAB_STATE_DIR": str(folder / "state"), "LC_ALL": "C"}
@@ -158,7 +158,7 @@ def run(case: Case, folder: Path, times: int) -> tuple[list[float], list[dict[st
             number = stored(folder)
             wait(partial(is_to_hit, child, case, folder, number))
             if child.poll() is not None or stored(folder) != number:
-                continue  # its lab could not be made, on a host that is too busy
+                continue  # the lab could not be created on a busy host
             time.sleep(case.delay_s)
             began = time.monotonic()
             case.inject()
@@ -179,7 +179,7 @@ def run(case: Case, folder: Path, times: int) -> tuple[list[float], list[dict[st
 
 
 def programs_of(case: Case, folder: Path) -> Path:
-    """Write the scripts that stand before programs; return their folder."""
+    """Write the scripts that replace programs; return their folder."""
     place = folder / "programs"
     place.mkdir()
     folder.chmod(0o755)
@@ -190,22 +190,22 @@ def programs_of(case: Case, folder: Path) -> Path:
 
 
 def is_to_hit(child: subprocess.Popen[bytes], case: Case, folder: Path, number: int) -> bool:
-    """Whether the trial of this number works on its disk, or is over, or the run has ended."""
+    """Whether the trial with this number uses its disk or is over, or the run has ended."""
     return is_over(child, folder, number) or case.is_under_way()
 
 
 def is_over(child: subprocess.Popen[bytes], folder: Path, number: int) -> bool:
-    """Whether the trial of this number is stored, or the run has ended."""
+    """Whether the trial with this number is stored, or the run has ended."""
     return child.poll() is not None or stored(folder) > number
 
 
 def stored(folder: Path) -> int:
-    """Return how many trials are stored."""
+    """Return the number of stored trials."""
     return sum(path.read_text().count("\n") for path in folder.glob("runs/*/trials.jsonl"))
 
 
 def wait(holds: Callable[[], object], limit_s: float = PATIENCE_S) -> bool:
-    """Wait until something holds; return whether it did."""
+    """Wait until a condition is true; return whether it is."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
         if holds():
@@ -234,7 +234,7 @@ def stored_in(case: Case, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def host_of(case: Case, folder: Path) -> Iterator[SshHost | None]:
-    """Make the ssh host of a case, where it has one."""
+    """Create the ssh host of a case, if it has one."""
     if not case.on_ssh:
         yield None
         return
@@ -247,33 +247,33 @@ def host_of(case: Case, folder: Path) -> Iterator[SshHost | None]:
         network.close()
 
 
-# What is left -------------------------------------------------------------------------------------------------
+# Leftovers ----------------------------------------------------------------------------------------------------
 
 OURS = f"iolab-{VOLUME}"
 LEFT = (
     f"set +e; ip netns; ip -o link | cut -d: -f2; ls -d /run/iolab-* /dev/{OURS} /var/tmp/{OURS}* 2>/dev/null;"
     f" grep -o '{OURS}[^ ]*' /proc/mounts; losetup -a | grep -e '{OURS}'; ls /run/iolab/journal 2>/dev/null; true"
 )
-"""Shows, by other means than iolab's, what a lab could leave on a host."""
+"""Commands other than iolab's that show what a lab could leave on a host."""
 
 
 def state(folder: Path, host: SshHost | None) -> Counter[str]:
-    """Return what a lab could leave behind: on this host, on the other one, and the programs of both."""
+    """Return the state that a lab could leave behind on this host and the ssh host, and the programs of both."""
     there = shown("sh", "-c", LEFT) + (host.inside(LEFT) if host is not None else "")
     journals = [str(path) for path in (folder / "state").rglob("journal*/*")]
     return Counter([*there.splitlines(), *journals, *programs()])
 
 
 def programs() -> Iterator[str]:
-    """Give the names of all programs in these namespaces, this one left out."""
+    """Yield the names of all other programs in these namespaces."""
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended since
+        with contextlib.suppress(OSError):  # the process has ended in the meantime
             if int(process.name) != os.getpid() and (process / "cmdline").read_bytes():
                 yield f"program {(process / 'comm').read_text().strip()}"
 
 
 def what_is_left(before: Counter[str], folder: Path, host: SshHost | None) -> Sequence[str]:
-    """Return what there is after a run and was not before."""
+    """Return the objects that exist after a run and did not exist before."""
     wait(lambda: not state(folder, host) - before, GONE_S)
     return sorted((state(folder, host) - before).elements())
 

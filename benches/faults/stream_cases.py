@@ -1,4 +1,4 @@
-"""Faults of streams that are injected behind iolab's back, and what a right conclusion says of each."""
+"""Faults of streams that are injected without iolab's knowledge, each with the right conclusion."""
 
 from dataclasses import dataclass, field
 
@@ -22,42 +22,42 @@ measure:
 TCP, UDP = "protocol: tcp", "protocol: udp, rate: 100Mbit"
 HTB = ", shape: {at: a.eth1, qdisc: htb, rate: 200Mbit, classes: {all: {rate: 200Mbit, from: near}}}"
 RENO = (("near", "sysctl -q -w net.ipv4.tcp_congestion_control=reno"),)
-"""Controls congestion by loss, which bbr does not."""
+"""Commands that select a loss-based congestion control."""
 TBF = ", shape: {at: a.eth1, qdisc: tbf, rate: 200Mbit}"
 
 
 @dataclass(frozen=True, slots=True)
 class StreamFault:
-    """One thing that is made wrong."""
+    """An injected fault."""
 
     name: str
-    """In words."""
+    """Description."""
     verdict: tuple[str, ...] = ()
-    """Beginnings of which the verdict, limit and place, must have one; empty: a warning tells of it."""
+    """Accepted beginnings of limit and place of the verdict; empty: a warning reports the fault."""
     warning: str = ""
-    """Code of the warning that must be there, and of no other disturbance; empty: the verdict tells of it."""
+    """Code of the only disturbance warning that the trial must have; empty: the verdict reports the fault."""
     place: str = ""
-    """What the warning must name."""
+    """Place that the warning must name."""
     measure: str = TCP
     """Keys of the measure."""
     lab: dict[str, str] = field(default_factory=dict)
-    """What the lab is made with instead."""
+    """Keys of a different lab."""
     commands: tuple[tuple[str, str], ...] = ()
-    """Machine (empty: the computer itself) and command, run once the lab stands."""
+    """Machine (empty: the local host) and command, run once the lab exists."""
     at_1s: tuple[tuple[str, str], ...] = ()
-    """The same, 1 s after the beginning; @client and @server are the programs' process ids."""
+    """Commands 1 s after the beginning; @client and @server are the programs' process IDs."""
     at_2s: tuple[tuple[str, str], ...] = ()
-    """The same, later by what `pause_s` says."""
+    """Commands `pause_s` after the first ones."""
     pause_s: float = 1.0
-    """From the first of these to the second [s]."""
+    """Time between the first and the second commands [s]."""
     hogs: int = 0
-    """Programs that want a CPU all the time, meanwhile."""
+    """Number of programs that use a CPU all the time during the stream."""
     foreign: bool = False
-    """Datagrams of another machine that go the same way, meanwhile."""
+    """Whether another machine sends datagrams on the same path during the stream."""
 
 
 def nft(rule: str, machine: str = "a") -> tuple[tuple[str, str], ...]:
-    """Return what puts a rule before everything that comes in at eth0 of a machine."""
+    """Return the command for a rule on all ingress traffic of eth0 of a machine."""
     chain = "{ type filter hook ingress device eth0 priority 0 ; }"
     return (
         (machine, "nft add table netdev faults"),
@@ -114,4 +114,4 @@ UNDISTURBED = (
     (TCP, ""), (f"{TCP}, direction: both-ways", ""), (f"{TCP}, rate: 200Mbit", ""), (UDP, ""),
     (f"{UDP}, direction: dual", ""), (TCP, TBF),
 )  # fmt: skip
-"""Measures, and shapes of the lab, of streams that nothing disturbs."""
+"""Measures, and shapes of the lab, of undisturbed streams."""

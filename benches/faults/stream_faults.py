@@ -1,7 +1,8 @@
-"""One stream in a lab of two hops while a fault is injected; and streams that nothing disturbs.
+"""Measure one stream in a lab of two hops during each fault, and streams without any fault.
 
-Usage: python -m benches.faults.stream_faults [ROUNDS]. Needs root, iperf3, and a machine that does nothing else; 6
-streams of 1 s in each round (20). Prints which undisturbed streams are marked. The faults are those of faults.py.
+Usage: python -m benches.faults.stream_faults [ROUNDS]. Needs root, iperf3, and an idle machine. Each of the ROUNDS (20)
+has 6 undisturbed streams of 1 s. Prints the undisturbed streams that have a disturbance warning. The faults are those
+of faults.py.
 """
 
 import os
@@ -36,51 +37,51 @@ FOREIGN = (
     "import socket,time\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nend=time.monotonic()+20\n"
     "while time.monotonic()<end:\n for _ in range(10):\n  s.sendto(bytes(1400),('{address}',9))\n time.sleep(0.002)\n"
 )
-"""Sends about 50 Mbit/s to the discard port: bursts of ten datagrams, paced by the sleep between them. It ends
-by itself after 20 s, longer than any trial here, in case nothing ends it."""
+"""Program that sends about 50 Mbit/s to the discard port, in bursts of ten datagrams with a sleep after each burst. It
+ends by itself after 20 s, longer than any trial here, in case it is not killed."""
 OF_THE_HOST = ("cpu-taken", "cpu-withheld")
-"""Those that say what the host did beside."""
+"""Warnings about other work on the host."""
 TRIES = 4
-"""Trials of which the first that the host did not disturb counts."""
+"""Maximum number of trials; the first one that the host does not disturb counts."""
 MARKS = frozenset(
     {"program-stopped", "cpu-taken", "programs-share-cpu", "link-went-down", "shape-not-held", "foreign-traffic",
      "kernel-stood-still", "cpu-withheld", "stream-stood-still"}
 )  # fmt: skip
-"""Codes of the warnings that say a stream was disturbed."""
+"""Codes of the warnings about disturbances of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What was concluded of one stream."""
+    """The conclusion on one stream."""
 
     right: bool
-    """The fault was named at its place."""
+    """Whether the fault was named at its place."""
     wrong: bool
-    """Something else was named, without a doubt."""
+    """Whether a different cause was stated as certain."""
     text: str
-    """What was said."""
+    """Conclusion."""
     disturbed: bool = False
-    """Other work of the host had CPUs, which is not the fault."""
+    """Whether interference on the host used CPUs, apart from the fault."""
 
 
 @contextmanager
 def stream_lab(
     agent: Agent, measure: str, duration: str = "3s", **parts: str
 ) -> Iterator[tuple[Site, Stream]]:
-    """Build the lab of stream faults; leaving takes it down."""
+    """Build the lab of stream faults; remove it on exit."""
     text = STREAM_LAB.format(**{"a": "bridge", "shape": ""} | parts, measure=measure, duration=duration)
     with standing(agent, text, Stream) as made:
         yield made
 
 
 def processes(agent: Agent) -> dict[str, int]:
-    """Return the process ids of iperf3, by what the trial calls them."""
+    """Return the process IDs of iperf3, by their names in the trial."""
     rows = agent.read_samples([], ("threads",)).threads()
     return {row.process.partition("-")[0]: row.pid for row in rows if row.process}
 
 
 def conclude_stream(agent: Agent, fault: StreamFault) -> Said:
-    """Return what a trial would say of a fault: of the first that other work of the host did not disturb."""
+    """Return the conclusion of a trial on a fault: of the first trial that other work on the host did not disturb."""
     for _ in range(TRIES):
         said = _once(agent, fault)
         if not said.disturbed:
@@ -89,7 +90,7 @@ def conclude_stream(agent: Agent, fault: StreamFault) -> Said:
 
 
 def _once(agent: Agent, fault: StreamFault) -> Said:
-    """Build the lab, inject the fault, measure, and return what was said."""
+    """Build the lab, inject the fault, measure, and return the conclusion."""
     with stream_lab(agent, fault.measure, **fault.lab) as (site, measure):
         for machine, command in fault.commands:
             _inject(machine, command)
@@ -119,7 +120,7 @@ def _once(agent: Agent, fault: StreamFault) -> Said:
 
 
 def undisturbed(agent: Agent, rounds: int) -> list[str]:
-    """Run short streams that nothing disturbs; return what marks them, one entry for each marked trial."""
+    """Run short streams without a fault; return the disturbance warnings, one entry per marked trial."""
     found = []
     for keys, shape in UNDISTURBED:
         with stream_lab(agent, keys, duration="1s", shape=shape) as (site, measure):
@@ -133,7 +134,7 @@ def undisturbed(agent: Agent, rounds: int) -> list[str]:
 
 @contextmanager
 def _meanwhile(site: Site, fault: StreamFault) -> Iterator[None]:
-    """Do what a fault does while the stream runs."""
+    """Run the actions of a fault while the stream runs."""
     children = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(fault.hogs)]
     if fault.foreign:
         target = next(one for one in site.topology.segments[0].endpoints if one.machine == "far")
@@ -153,14 +154,14 @@ def _meanwhile(site: Site, fault: StreamFault) -> Iterator[None]:
 def _act(agent: Agent, fault: StreamFault) -> None:
     if not fault.at_1s:
         return
-    # A fault is a disturbance in mid-stream, so it is timed: after the first second, in which TCP finds its rate.
+    # The fault is a disturbance during the stream: it begins after the first second, in which TCP finds its rate.
     time.sleep(1)
     known = processes(agent)
     for commands in (fault.at_1s, fault.at_2s):
         for machine, command in commands:
             _inject(machine, re.sub("@(client|server)", lambda word: str(known[word[1]]), command))
         if commands is fault.at_1s:
-            time.sleep(fault.pause_s)  # how long the disturbance lasts is what the fault says of itself
+            time.sleep(fault.pause_s)  # the fault defines the duration of the disturbance
 
 
 def _inject(machine: str, command: str) -> None:
@@ -171,7 +172,7 @@ def _inject(machine: str, command: str) -> None:
 
 
 def main() -> None:
-    """Print what marks streams that nothing disturbs."""
+    """Print the warnings of streams without a fault."""
     rounds = arguments(__doc__, *ARGUMENTS).rounds
     with open_agent() as agent:
         found = undisturbed(agent, rounds)

@@ -1,4 +1,4 @@
-"""The command line of a bench: one table of its arguments. `--help` prints it, and the module's first lines."""
+"""Parse a bench's command line by a table of its arguments. `--help` prints the table and the module's first lines."""
 
 import argparse
 import sys
@@ -9,17 +9,17 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument. Positional ones are given in the order of the table; a name that begins with -- is an option."""
+    """One argument. Positional arguments are in table order; a name that begins with -- is an option."""
 
     name: str
     default: Any
-    """Value where it is absent; False: a flag. Of several words a sequence."""
+    """Default value; False: a flag. For several words, a sequence."""
     about: str
     """Printed by --help."""
     kind: Callable[[str], Any] | None = None
-    """Reads a word; None: the type of the default."""
+    """Converter of a word; None: the type of the default."""
     allowed: Sequence[str] = ()
-    """Words that it may be; empty: any."""
+    """Allowed words; empty: any."""
     several: bool = False
     """Whether any number of words may be given."""
 
@@ -35,7 +35,7 @@ class Argument:
 
 
 def arguments(about: str | None, *table: Argument) -> argparse.Namespace:
-    """Read the command line by a table; `about` is the docstring of the program."""
+    """Parse the command line by a table; `about` is the docstring of the program."""
     spec = sys.modules["__main__"].__spec__
     parser = argparse.ArgumentParser(
         prog=None if spec is None else f"python -m {spec.name}",

@@ -1,4 +1,4 @@
-"""BPF programs and maps that the kernel holds, by bpf(2): what of iolab's is among them."""
+"""List iolab's BPF programs and maps in the kernel, by bpf(2)."""
 
 import os
 import struct
@@ -9,9 +9,9 @@ SYS_BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
 PROG_NEXT, MAP_NEXT, PROG_FD, MAP_FD, INFO = 11, 12, 13, 14, 15
 OURS = b"iolab"
 ARRIVALS_BYTES = 266_240
-"""Of the map in which the frames of a tap are stamped; maps have no name that says whose they are."""
+"""Size of the map for the frame timestamps of a tap; maps have no name that identifies their owner."""
 BINS_BYTES = 4 << 20
-"""Of the map in which a watch bins frames."""
+"""Size of the map in which a watch bins frames."""
 INFO_BYTES = 128
 
 LIBC = CDLL(None, use_errno=True)
@@ -43,7 +43,7 @@ def _info(by_id: int, number: int) -> bytes:
 
 
 def ours() -> str:
-    """Return iolab's programs, and the maps of wires and watches, in words."""
+    """Return iolab's programs and the maps of emulated links and watches, in words."""
     names = [_info(PROG_FD, number)[64:80].rstrip(b"\0") for number in _ids(PROG_NEXT)]
     sizes = [struct.unpack_from("I", _info(MAP_FD, number), 12)[0] for number in _ids(MAP_NEXT)]
     programs = sorted(name.decode() for name in names if name.startswith(OURS))

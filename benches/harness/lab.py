@@ -1,4 +1,4 @@
-"""Labs that stand while a bench measures them."""
+"""Build labs for benches."""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ lab:
 measure:
   it: {kind: latency, from: near.p0, to: far.p1, rate: 1kpps}
 """
-"""Two ports with nothing between them."""
+"""Two directly connected ports."""
 THROUGH = """
 lab:
   machines: {tester: {kind: netns}, dut: {kind: netns, forward: xdp, device: DEVICE}}
@@ -46,7 +46,7 @@ def setup_of(text: str) -> Setup:
 
 @contextmanager
 def standing(agent: Agent, text: str, kind: type[M]) -> Iterator[tuple[Site, M]]:
-    """Build the lab of an experiment with one measure, of a kind, and in one cell; leaving takes it down."""
+    """Build the lab of an experiment with one measure, of a kind, and in one cell; remove it on exit."""
     setup = setup_of(text)
     (measure,) = setup.measures.values()
     assert isinstance(measure, kind)
@@ -56,7 +56,7 @@ def standing(agent: Agent, text: str, kind: type[M]) -> Iterator[tuple[Site, M]]
 
 @contextmanager
 def built(agents: Agents, setup: Setup) -> Iterator[tuple[Site, StandingLab]]:
-    """Build a lab, and return it with what measures need of it; leaving takes it down."""
+    """Build a lab, and return it with the objects that measures need; remove it on exit."""
     lab, cpus = StandingLab(agents, lambda _: None), os.cpu_count() or 1
     placement = placement_of(setup, next(iter(setup.measures)), range(cpus))
     try:
@@ -78,6 +78,6 @@ def built(agents: Agents, setup: Setup) -> Iterator[tuple[Site, StandingLab]]:
 
 @contextmanager
 def load_bench(agent: Agent, text: str) -> Iterator[LoadBench]:
-    """Build a lab whose ports are open for load trials."""
+    """Build a lab with open ports for load trials."""
     with standing(agent, text, Packets) as (site, measure), LoadBench(site, measure, 0.0) as bench:
         yield bench

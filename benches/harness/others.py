@@ -1,4 +1,4 @@
-"""Work and frames of others, beside what is measured."""
+"""Generate interference and foreign frames during a measurement."""
 
 import sys
 from contextlib import AbstractContextManager
@@ -37,13 +37,13 @@ while True:
     time.sleep(0.001)  # what is due by then goes at once
 """
 NOBODY, EVERYBODY = "020000000000", "ffffffffffff"
-"""Stations: one that is none, so that bridges flood its frames; and all of them."""
+"""Addresses: one without a station, so that bridges flood its frames; and broadcast."""
 
 
 def hog(
     cpu: int, on_s: float, off_s: float, *, seconds: float = 4, priority: int = 90
 ) -> AbstractContextManager[Running]:
-    """Take a CPU from everything of lower priority, again and again: `on_s`, then `off_s` without it [s]."""
+    """Occupy a CPU alternately: `on_s` busy, `off_s` idle [s]; lower priorities get no CPU time in the busy periods."""
     words = (cpu, priority, seconds, on_s, off_s)
     return running(sys.executable, "-c", HOG, *map(str, words))
 
@@ -51,6 +51,6 @@ def hog(
 def foreign(
     netns: str, port: str, frame_bytes: int, fps: float, *before: str, to: str = EVERYBODY
 ) -> AbstractContextManager[Running]:
-    """Send frames of a local experimental type (IEEE 802: 0x88b5) from a port; `before`: what starts the program."""
+    """Send frames of a local experimental type (IEEE 802: 0x88b5) from a port; `before`: prefix of the command."""
     words = (port, str(frame_bytes), str(fps), to)
     return running(*within(netns, *before, sys.executable, "-c", FOREIGN, *words))

@@ -1,6 +1,7 @@
-"""Variants in alternation, so that a drift of the host favours none; and how two programs compare on one store.
+"""Run variants in alternation, so that a drift of the host favours no variant, and compare two programs on one storage.
 
-Of two programs a block is A B B A. It gives the ratio of the two, and that of the first one to itself: the noise floor.
+For two programs, a block is A B B A. A block gives the ratio of the two programs, and the ratio of the first program to
+itself, which is the noise floor.
 """
 
 import math
@@ -13,7 +14,8 @@ import numpy as np
 from iolab.analysis.estimates import ratio_of_pairs
 
 MOST_NOISE = 0.10
-"""Where an interval is wider than this on either side, two programs may well differ and nothing shows it."""
+"""Maximum distance of an interval's end from 1; with a wider interval, a difference between the programs could be
+undetected."""
 
 
 K = TypeVar("K")
@@ -21,7 +23,7 @@ T = TypeVar("T")
 
 
 def alternated(variants: Mapping[K, Callable[[], T]], rounds: int) -> dict[K, list[T]]:
-    """Run every variant once in each round, in an order that turns round; return what each gave, round by round."""
+    """Run every variant once per round, in rotating order; return the results, round by round."""
     found: dict[K, list[T]] = {name: [] for name in variants}
     for number in range(rounds):
         for name in variants if number % 2 else reversed([*variants]):
@@ -31,7 +33,7 @@ def alternated(variants: Mapping[K, Callable[[], T]], rounds: int) -> dict[K, li
 
 @dataclass(frozen=True)
 class Block:
-    """What four runs gave: the original, ours, ours, the original."""
+    """Results of four runs: original, iolab, iolab, original."""
 
     first: float
     ours: float
@@ -40,36 +42,36 @@ class Block:
 
     @property
     def ratio(self) -> float:
-        """Ours by the original, both by their geometric mean."""
+        """Ratio of iolab to the original, both as geometric means."""
         return math.sqrt(self.ours * self.ours_again / (self.first * self.last))
 
     @property
     def scatter(self) -> float:
-        """The original by itself."""
+        """Ratio of the original to itself."""
         return self.last / self.first
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How two programs compare over several blocks."""
+    """Comparison of two programs over several blocks."""
 
     blocks: int
     ratio: float
     low: float
     high: float
     noise: float
-    """By how much the mean of as many ratios of the original to itself may differ from 1."""
+    """Expected deviation from 1 of the mean of the same number of ratios of the original to itself."""
 
     @property
     def judged(self) -> str:
-        """Agree, differ, or "not shown" where the store scatters too much to tell."""
+        """Verdict: "agree", "differ", or "not shown" if the storage varies too much."""
         if max(self.high / self.ratio, self.ratio / self.low) - 1 > MOST_NOISE:
             return "not shown"
         near = abs(self.ratio - 1) <= self.noise
         return "agree" if near or self.low <= 1 <= self.high else "differ"
 
     def __str__(self) -> str:
-        """Say all of it."""
+        """Return the complete text."""
         interval = f"[{self.low:.4f}, {self.high:.4f}]"
         return (
             f"{self.ratio:.4f} {interval}, noise floor {self.noise:.2%}, {self.blocks} blocks: {self.judged}"
@@ -77,7 +79,7 @@ class Agreement:
 
 
 def agreement(blocks: Sequence[Block]) -> Agreement:
-    """Return how the two compare; there are at least four blocks."""
+    """Compare the programs over at least four blocks."""
     ratio, interval = ratio_of_pairs(np.array([one.ratio for one in blocks]))
     _, scatter = ratio_of_pairs(np.array([one.scatter for one in blocks]))
     if interval is None or scatter is None:

@@ -1,13 +1,13 @@
-"""See what a planted cause did, by the kernel's own time stamps and times; iolab has no part in it.
+"""Record the effect of a planted cause by kernel timestamps and times, independently of iolab.
 
 Usage: python -m benches.harness.planted_probe INTERFACE [--sent] [--flight], inside the port's namespace
    or: python -m benches.harness.planted_probe --pid PID
 
-Looks on until its input closes, then prints JSON. Of an interface: packets of data that it received, their bytes from
-the IP header on, first and last stamp, the longest time between two of them, and the packets that the probe itself
-missed; with --sent also the data that it sent; with --flight also the most that one TCP connection had sent there and
-not yet seen acknowledged. Of a process: the parts of the time that its busiest thread ran and waited for a CPU, and for
-how long it was stopped.
+Records until its input closes, then prints JSON. For an interface: the data packets that it received, their bytes from
+the IP header on, first and last timestamp, the longest time between two of them, and the packets that the probe itself
+missed; with --sent also the data that it sent; with --flight also the maximum of unacknowledged data of one TCP
+connection. For a process: the fractions of the time in which its busiest thread ran and waited for a CPU, and the time
+for which the process was stopped.
 """
 
 import errno
@@ -33,18 +33,18 @@ SO_RCVBUFFORCE, SO_TIMESTAMPNS, SOL_PACKET, PACKET_STATISTICS, PACKET_IGNORE_OUT
 ETH_P_ALL, ETH_P_IP, ETH_P_IPV6 = 0x0003, 0x0800, 0x86DD
 HEAD_BYTES, IPV6_BYTES, KEPT_BYTES = 14, 40, 96
 DATA_BYTES = 100
-"""A packet that is shorter carries no data: what acknowledges, or asks for a neighbour."""
+"""Minimum packet size with data; shorter packets are acknowledgements or neighbour solicitations [bytes]."""
 IPV4_FRAGMENT_OFFSET = 0x1FFF
 TCP, ACK = 6, 0x10
 NS_PER_S = 1_000_000_000
 LOOK_S, LONGEST_WAIT_S = 0.02, 10.0
 SLICE_NS = 10_000_000
-"""Data is summed up in slices so long: readers of two ports do not begin at the same time."""
+"""Data is summed over slices of this length, because readers of two ports do not begin at the same time."""
 STOPPED = frozenset("Tt")
 
 
 def main() -> None:
-    """Look on, and print what was seen."""
+    """Record, and print the result."""
     if sys.argv[1] == "--pid":
         found = Process(int(sys.argv[2])).looked_at()
     else:
@@ -62,7 +62,7 @@ class Port:
         if not sent and not flight:
             self._socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
         for _ in range(int(LONGEST_WAIT_S / LOOK_S)):
-            with suppress(OSError):  # it is not there yet
+            with suppress(OSError):  # the interface does not exist yet
                 self._socket.bind((interface, ETH_P_ALL))
                 break
             time.sleep(LOOK_S)
@@ -74,7 +74,7 @@ class Port:
         self._flight_bytes = 0
 
     def counted(self) -> dict[str, Any]:
-        """Count until the input closes: data that was received, and what was in flight of data that was sent."""
+        """Count until the input closes: received data, and the bytes in flight of sent data."""
         print("ready", flush=True)
         packets = octets = short_bytes = first_ns = last_ns = silent_ns = 0
         short_ns = (0, 0)
@@ -121,13 +121,13 @@ class Port:
                 except OSError as error:
                     if error.errno != errno.ENETDOWN:
                         raise
-                    continue  # the port went down, and is read on when it is up again
+                    continue  # the port went down, and is read again when it is up
                 yield head, ancillary[0][2], address[2] == PACKET_OUTGOING
             elif sys.stdin in readable:
                 return
 
     def _follow(self, head: bytes, size: int, *, outgoing: bool) -> None:
-        """Keep how far each connection has sent, and compare it with what comes back for it."""
+        """Track the sent sequence number of each connection, and compare it with the acknowledgements."""
         if (found := tcp_of(head, size)) is None:
             return
         connection, end, acknowledged, _ = found
@@ -148,7 +148,7 @@ class Process:
         self._tasks = Path(f"/proc/{pid}/task")
 
     def looked_at(self) -> dict[str, float]:
-        """Look again and again until the input closes or the process ends."""
+        """Sample until the input closes or the process ends."""
         print("ready", flush=True)
         begin_ns = time.monotonic_ns()
         first, last = self._times(), {}
@@ -169,7 +169,7 @@ class Process:
         return {"run_ratio": run_ns / span_ns, "wait_ratio": wait_ns / span_ns, "stopped_ns": stopped_ns}
 
     def _times(self) -> dict[int, tuple[int, int, str]]:
-        """Return for how long each thread ran and waited [ns], and its state."""
+        """Return the run and wait time of each thread [ns], and its state."""
         found: dict[int, tuple[int, int, str]] = {}
         try:
             for task in self._tasks.iterdir():
@@ -182,7 +182,7 @@ class Process:
 
 
 def length_of(frame: bytes) -> int:
-    """Return the bytes of an IP packet by its own header; 0: it is none."""
+    """Return the length of an IP packet by its header; 0 if it is not an IP packet."""
     kind = int.from_bytes(frame[12:14], "big")
     if kind == ETH_P_IP:
         return int.from_bytes(frame[HEAD_BYTES + 2 : HEAD_BYTES + 4], "big")
@@ -192,9 +192,9 @@ def length_of(frame: bytes) -> int:
 
 
 def tcp_of(frame: bytes, size: int) -> tuple[tuple[bytes, bytes, bytes, bytes], int, int, int] | None:
-    """Return a TCP packet's connection, the sequence number after its data, what it acknowledges, and its data's bytes.
+    """Return a TCP packet's connection, next sequence number, acknowledgement number and payload bytes.
 
-    None: it is none, or acknowledges nothing.
+    None: the packet is not TCP, or acknowledges nothing.
     """
     if int.from_bytes(frame[12:14], "big") == ETH_P_IP:
         if frame[HEAD_BYTES + 9] != TCP:
@@ -215,9 +215,10 @@ def tcp_of(frame: bytes, size: int) -> tuple[tuple[bytes, bytes, bytes, bytes], 
 
 
 def data_of(frame: bytes, size: int) -> int:
-    """Return the bytes of data of a packet with data: what its segments carry, however many they are; else 0.
+    """Return the payload bytes of a packet, over all its segments; 0 without payload.
 
-    Of TCP without its headers, of all else with them: fragments of datagrams have none of their own.
+    TCP headers are excluded. Other transport headers are included, because only the first fragment of a datagram has
+    one.
     """
     if size < DATA_BYTES:
         return 0

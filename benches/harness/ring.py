@@ -1,7 +1,7 @@
-"""Frames of an interface with the kernel's stamps: a ring that the kernel fills, and that is read when all is over.
+"""Record frames of an interface with kernel timestamps: a ring that the kernel fills, read at the end.
 
-AF_PACKET with TPACKET_V2 (packet(7), PACKET_RX_RING): no program runs beside what is measured. The stamps are the
-kernel's own: of a frame that leaves an interface when it is given to it, of one that arrives when the stack gets it.
+Uses AF_PACKET with TPACKET_V2 (packet(7), PACKET_RX_RING): no other program runs during the measurement. The kernel
+stamps a sent frame when the frame is passed to the interface, and a received frame when the stack gets the frame.
 """
 
 import ctypes
@@ -19,31 +19,31 @@ SO_ATTACH_FILTER, SO_TIMESTAMPNS = 26, 35
 TPACKET_V2, ETH_P_ALL = 1, 3
 BLOCK_BYTES = 192 * 1024
 SLOT_BYTES, SHORT_SLOT_BYTES = 192, 128
-"""For a frame's first bytes, and for its stamp alone."""
+"""Slot sizes: for a frame's first bytes, and for its timestamp alone."""
 KEPT = 1
-"""The frame was received by a ring of its own, not copied."""
+"""The frame was received by a separate ring, not copied."""
 SETTLE_S = 0.02
-"""The last frames may be under way."""
+"""Wait for the last frames in transit."""
 UDP_64 = (46, 17)
-"""Frames of 64 B of UDP."""
+"""UDP frames of 64 B."""
 
 
 class Seen(NamedTuple):
-    """A frame that was recorded."""
+    """A recorded frame."""
 
     at_ns: int
-    """Its stamp [ns, since 1970]."""
+    """Timestamp [ns, since 1970]."""
     length: int
-    """Of the frame without FCS [bytes]."""
+    """Length of the frame without FCS [bytes]."""
     head: bytes
-    """Its first bytes."""
+    """First bytes."""
 
 
 class Ring:
-    """Records every frame of an interface, of both directions; or the IPv4 packets of one length and protocol.
+    """Record every frame of an interface in both directions, or the IPv4 packets of one length and protocol.
 
-    Of these only the stamps are kept. The kernel then stamps a frame when the device has it, not when another CPU comes
-    to handle it.
+    For selected packets, only the timestamps are kept, and a socket option makes the kernel stamp a frame when the
+    device receives it, not when another CPU processes it.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Ring:
         self._socket.bind((interface, ETH_P_ALL))
 
     def stop(self) -> list[Seen]:
-        """Stop; return the frames in their order.
+        """Stop; return the frames in order.
 
         Raises:
-            OSError: some did not fit.
+            OSError: some frames did not fit.
         """
         lost, found = self._read()
         if lost:
@@ -76,7 +76,7 @@ class Ring:
         return found
 
     def stamps_ns(self) -> list[int]:
-        """Stop; return the stamps of all frames, and print how many did not fit."""
+        """Stop; return the timestamps of all frames, and print the number of frames that did not fit."""
         time.sleep(SETTLE_S)
         lost, found = self._read()
         if lost:
@@ -101,7 +101,7 @@ class Ring:
 
 
 def attach(sock: socket.socket, ip_bytes: int, protocol: int) -> None:
-    """Let a socket take the first 14 bytes of IPv4 packets of a length and protocol, and nothing else."""
+    """Attach a filter to a socket that passes only the first 14 bytes of IPv4 packets with a length and protocol."""
     wanted = (
         (0x28, 0, 0, 12), (0x15, 0, 5, 0x0800),    # IPv4,
         (0x28, 0, 0, 16), (0x15, 0, 3, ip_bytes),  # of this length,

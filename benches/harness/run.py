@@ -1,4 +1,4 @@
-"""Experiments that are run by the installed iolab, as a user runs them, and what they record."""
+"""Run experiments with the installed iolab, like a user, and read their records."""
 
 import json
 import subprocess
@@ -10,9 +10,9 @@ IOLAB = Path(sys.executable).with_name("iolab")
 
 
 def ran(text: str, folder: Path, *options: str) -> Path:
-    """Run an experiment below a folder; return the run's folder.
+    """Run an experiment in a subfolder; return the run's folder.
 
-    Trials may have failed. Exits where there is no record.
+    Trials may have failed. The bench exits if there is no record.
     """
     file, runs = folder / "bench.yaml", folder / "runs"
     file.write_text(text)

@@ -1,8 +1,8 @@
-"""Tables in Markdown, printed row by row, and figures beside their bounds."""
+"""Print Markdown tables row by row, and figures with their limits."""
 
 
 class Table:
-    """A table whose heads are printed at once. A head that begins with < is that of a column of text."""
+    """A table whose heads are printed immediately. A head that begins with < marks a text column."""
 
     def __init__(self, *heads: str, least: int = 0) -> None:
         self._left = [head.startswith("<") for head in heads]
@@ -25,6 +25,6 @@ class Table:
 
 
 def verdict(name: str, said: str, *, held: bool) -> bool:
-    """Print a figure with its bound, and give back whether the bound held."""
+    """Print a figure with its limit; return whether it is within the limit."""
     print(f"{name:34} {said:84} {'holds' if held else 'MISSED'}", flush=True)
     return held

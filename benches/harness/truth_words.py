@@ -1,4 +1,4 @@
-"""Stored statements in words, for what a bench prints and judges."""
+"""Format stored statements for the output and grading of benches."""
 
 from collections.abc import Iterable
 
@@ -13,5 +13,5 @@ def in_words(stored: Iterable[object]) -> str:
 
 
 def named(limit: str, place: Place | None) -> str:
-    """Return what limited a trial and where, as the cases of benches expect it: "shaper a.eth1"."""
+    """Return limit and place of a trial as the cases of benches expect them: "shaper a.eth1"."""
     return f"{limit} {EN.said.say_any(place)}"

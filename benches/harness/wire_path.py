@@ -1,4 +1,4 @@
-"""A wire between two namespaces, and frames through it: what the benches of wires share."""
+"""Build an emulated link between two namespaces and send frames through it, for the benches of emulated links."""
 
 import contextlib
 import socket
@@ -31,7 +31,7 @@ measure:
 APART = "mtu: 1500, offload: {tso: off, gso: off}"
 DELAY = "delay: 10ms"
 NOBODY = "02:00:00:00:00:99"
-"""An address of no port."""
+"""A MAC address that no port has."""
 NEAR, FAR = "iolab-near", "iolab-far"
 
 
@@ -42,19 +42,19 @@ def wired(
     settings: str = "{}",
     scheduling: str = "realtime",
 ) -> AbstractContextManager[tuple[Site, Packets]]:
-    """Build two namespaces with a wire between them; leaving takes them down."""
+    """Build two namespaces with an emulated link between them; remove them on exit."""
     text = LAB.replace("WIRE", wire).replace("MORE", more).replace("SETTINGS", settings)
     return standing(agent, text.replace("SCHEDULING", scheduling), Packets)
 
 
 def counted(agent: Agent) -> tuple[WayCounts, ...]:
-    """Return what became of the frames of both ways."""
+    """Return the counts of frames in both directions."""
     return agent.ask(WireCounts, "wire.read", {"id": "wire:path"}).ways
 
 
 @contextmanager
 def sender(agent: Agent, site: Site, measure: Packets) -> Iterator[Callable[[float, float], dict[str, Any]]]:
-    """Open the sending port alone, and give what sends: frames per second, seconds."""
+    """Open the sending port alone; yield the send function (frames per second, seconds)."""
     directions = ways(site.lab, site.topology, measure)
     assert site.placement is not None
     params = open_params(measure, directions, site.placement)
@@ -67,7 +67,7 @@ def sender(agent: Agent, site: Site, measure: Packets) -> Iterator[Callable[[flo
             measure, site.lab, directions, macs, fps=fps, duration_ns=int(seconds * 1e9), number=1
         )
         answer: Any = agent.call("traffic.run", {**asked, "receivers": []}, seconds + 30)
-        time.sleep(0.3)  # what is on the way arrives
+        time.sleep(0.3)  # frames in transit arrive
         sent: dict[str, Any] = answer["senders"][0]
         return sent
 
@@ -78,21 +78,21 @@ def sender(agent: Agent, site: Site, measure: Packets) -> Iterator[Callable[[flo
 
 
 def unaccounted(way: WayCounts) -> int:
-    """Return the frames that came in and of which nothing is known."""
+    """Return the number of received frames that are not accounted for."""
     lost = sum(stage.lost_frames for stage in way.stages)
     known = way.left_frames + way.refused_frames + way.no_room_frames + way.held_frames + lost
     return way.arrived_frames + way.copied_frames - known
 
 
 def neighbour(netns: str, to: str, mac: str) -> None:
-    """Tell the port of a namespace which station has an address."""
+    """Add a neighbour entry to the port of a namespace."""
     output("ip", "-n", netns, *f"neigh replace {to} lladdr {mac} dev eth0 nud permanent".split())
 
 
 def paced(netns: str, to: str, fps: float, seconds: float) -> None:
-    """Send numbered datagrams of 60 B evenly through the stack: a recorder does not see what the generator sends.
+    """Send evenly spaced datagrams of 60 B through the stack, because a recorder does not see the generator's frames.
 
-    They go to an address of nobody: the stack at the far end forgets them at once.
+    No machine has the destination address, so the stack at the far end drops the datagrams immediately.
     """
     neighbour(netns, to, NOBODY)
     with entered(netns):
@@ -105,18 +105,18 @@ def paced(netns: str, to: str, fps: float, seconds: float) -> None:
             pass
         with contextlib.suppress(OSError):
             sender.send(b"\0\0\0\0" + number.to_bytes(5, "big") + bytes(9))
-    time.sleep(0.3)  # what is on the way arrives
+    time.sleep(0.3)  # frames in transit arrive
 
 
 def sequence_of(frame: Seen) -> int | None:
-    """Return the number that the generator gave a frame; None: it is none of its frames."""
+    """Return the generator's sequence number of a frame; None if the frame has a different sender."""
     if len(frame.head) < 60 or frame.head[12:14] != b"\x08\x00" or frame.head[23] != 17:
         return None
     return int.from_bytes(frame.head[46:51], "big")
 
 
 def thread_cpu_ns() -> int:
-    """Return the CPU time that the threads of wires have used [ns]."""
+    """Return the CPU time of the threads of emulated links [ns]."""
     total = 0
     for path in Path("/proc").glob("[0-9]*/task/*/comm"):
         try:

@@ -1,4 +1,4 @@
-"""iolab's rate against plain iperf3 in the same namespaces, alternating within one run.
+"""Compare iolab's rate with plain iperf3 in the same namespaces, alternating within one run.
 
 Usage: python -m benches.peers.against_iperf3 [ROUNDS]. Needs root and iperf3. Prints the ratio of each pair and the
 median.
@@ -30,7 +30,7 @@ measure:
 
 
 def plain_bps(address: str, seconds: int) -> float:
-    """Return what iperf3, started by hand in the same namespaces, received [bit/s]."""
+    """Return the received rate of plain iperf3 in the same namespaces [bit/s]."""
     argv = ("iperf3", "--client", address, "--port", str(PORT), "--json", "--time", str(seconds))
     with serving("iolab-b", PORT):
         done = json.loads(output(*within("iolab-a", *argv)))
@@ -38,7 +38,7 @@ def plain_bps(address: str, seconds: int) -> float:
 
 
 def iolab_bps(site: Site, measure: Stream) -> float:
-    """Return what a trial measures as received [bit/s]."""
+    """Return the received rate of a trial [bit/s]."""
     return conclude_stream(measure_stream(site, measure), {}).metrics["received_bps"].value
 
 

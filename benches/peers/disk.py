@@ -1,11 +1,11 @@
-"""fio through iolab against plain fio on the same blocks of a disk, in alternation; and the cost of a trial beside it.
+"""Compare fio through iolab with plain fio on the same blocks of a disk, in alternation; measure a trial's overhead.
 
-Usage: python -m benches.peers.disk [BLOCKS [fs | steady]]. Needs root, fio and a loop device. In each block plain fio,
-iolab, iolab and plain fio again read the first 128 MiB of one volume for a second each: many short blocks, because a
-disk drifts. One that is shared scatters all the same: mount a file system whose device lies in memory on /var/tmp then,
-or take `steady`, a disk behind QEMU's throttle (which needs qemu-storage-daemon). With `fs` each has a file on one
-ext4, which iolab fills in every trial. Prints each block, the ratio with its interval, and what a trial takes beside
-its programs.
+Usage: python -m benches.peers.disk [BLOCKS [fs | steady]]. Needs root, fio and a loop device. In each block, plain fio,
+iolab, iolab and plain fio read the first 128 MiB of one volume for a second each. There are many short blocks, because
+a disk drifts. The figures of a shared disk still vary: for such a disk, mount a file system whose device is in memory
+on /var/tmp, or use `steady`, a disk behind QEMU's throttle (which needs qemu-storage-daemon). With `fs` each program
+has a file on one ext4, which iolab fills in every trial. Prints each block, the ratio with its interval, and the time
+of a trial without its programs.
 """
 
 import json
@@ -20,7 +20,6 @@ from benches.harness.pairs import Block, agreement
 from benches.harness.programs import output
 
 from iolab.experiment.model.measures import DiskMeasure
-from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, mount_of, node_of
 from iolab.results.metric import Dimensions
 from iolab.run.hosts.host_agent import open_agent
@@ -51,10 +50,10 @@ ABOUT = Dimensions(part="read", block_bytes=4096, depth=32)
 
 
 def plain_per_s(path: str, door: str | None) -> float:
-    """Return what fio, started by hand, read of the file or device per second.
+    """Return operations per second of plain fio on the file or device.
 
-    `door`: a file of FUSE below it, of which the kernel keeps blocks: as iolab does, these are dropped before, and none
-    is read twice.
+    `door`: the FUSE file below it, whose blocks the kernel caches. As in iolab, these blocks are dropped from the cache
+    first, and no block is read twice.
     """
     if door is not None:
         with Path(door).open("rb") as kept:
@@ -63,7 +62,7 @@ def plain_per_s(path: str, door: str | None) -> float:
         "fio", "--name=plain", f"--filename={path}", "--ioengine=io_uring", "--direct=1", "--rw=randread", "--bs=4096",
         "--iodepth=32", "--size=128M", "--time_based", f"--runtime={SECONDS}", "--readonly",
         f"--norandommap={int(door is None)}", "--output-format=json",
-        # As iolab does: QEMU's throttle lets a credit through first, which counts in no figure.
+        # As in iolab: QEMU's throttle first lets a credit through, which no figure includes.
         *(() if door is None else (f"--ramp_time={RAMP_MS}ms",)),
     )  # fmt: skip
     said = output(*words)
@@ -71,7 +70,7 @@ def plain_per_s(path: str, door: str | None) -> float:
 
 
 def iolab_per_s(site: Site, measure: DiskMeasure) -> tuple[float, float]:
-    """Return what a trial says, and what it took beside its programs [s]."""
+    """Return operations per second of a trial, and its overhead [s]."""
     begin = time.monotonic()
     done = conclude_disk(measure_disk(site, measure), {})
     beside_s = time.monotonic() - begin - sum(one.duration_ns for one in done.commands) / 1e9
@@ -87,10 +86,10 @@ def main() -> None:
     beside: list[float] = []
     text = LAB.replace("DISK", DISKS[asked.disk])
     with open_agent() as agent, standing(agent, text, DiskMeasure) as (site, measure):
-        path = node_of("plain", NAME_PREFIX)
-        door = door_of("plain", NAME_PREFIX) if asked.disk == "steady" else None
+        path = node_of("plain")
+        door = door_of("plain") if asked.disk == "steady" else None
         if asked.disk == "fs":
-            path = f"{mount_of('plain', NAME_PREFIX)}/by-hand"
+            path = f"{mount_of('plain')}/by-hand"
             output("dd", "if=/dev/urandom", f"of={path}", "bs=1M", "count=128", "conv=fsync", "status=none")
         for _ in range(asked.blocks):
             first = plain_per_s(path, door)

@@ -1,8 +1,8 @@
-"""The job files of tests/unit/trial/disk/published_jobs.toml, run by iolab, a trial each.
+"""Run the job files of tests/unit/trial/disk/published_jobs.toml with iolab, one trial each.
 
-Usage: python -m benches.peers.fio_published [FOLDER]; absent: one that goes again. Needs root, fio and a loop device.
-Writes an experiment into the folder whose factor has a level for each file, its keys with values of one's own, and runs
-it. Prints how many trials went well, and why others did not.
+Usage: python -m benches.peers.fio_published [FOLDER]; default: a temporary folder. Needs root, fio and a loop device.
+Writes an experiment into the folder and runs it; the experiment has a factor with a level for each file and its
+`replace` keys. Prints the number of successful trials, and the causes of the failed ones.
 """
 
 import json

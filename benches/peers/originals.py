@@ -1,14 +1,15 @@
-"""The agent's own hdparm and bonnie++ 2.00 against the packages, in alternation on one store.
+"""Compare the agent's hdparm and bonnie++ 2.00 with the packages, in alternation on one store.
 
 Usage: python -m benches.peers.originals hdparm|bonnie++|bonnie++-files [BLOCKS [SLOWED]]. Needs root, loop devices, the
-package and cgroups of memory and of block devices. The store is a loop device on memory, whose speed no neighbour
-changes: bare for hdparm, with ext4 for bonnie++, whose large file is eight times the memory that both programs are
-given. Both are read at a disk's speed (READ_LIMITS): memory's scatters more than programs differ, and bonnie++ prints
-no figure of a phase that ends within half a second. bonnie++-files, small files alone, has so many that looking at all
-of them takes longer. Prints each block, then each phase's ratio, ours by the original, with its interval and the noise
-floor; exit status 1 where one differs beyond it, or cannot be shown to agree. SLOWED (1.1: by a tenth) makes our
-figures worse by that much, to see that the bench finds it. thput-fsys has no package: it is ours alone, and
-crates/disk/tests/programs.rs holds it to its definition.
+package and cgroups of memory and of block devices. The store is a loop device in memory, whose speed does not depend on
+other programs' disk use: bare for hdparm, with ext4 for bonnie++, whose large file is eight times the memory that both
+programs are given. Reads are limited to the speed of a disk (READ_LIMITS), because the speed of memory varies more than
+the programs differ, and because bonnie++ prints no figure for a phase that ends within half a second. bonnie++-files
+measures only small files, so many that each phase takes longer than half a second. Prints each block, then for each
+phase the ratio of iolab's figure to the original's, with its interval and the noise floor; the exit status is 1 if a
+phase differs by more, or agreement cannot be shown. SLOWED (1.1: by a tenth) makes iolab's figures worse by this
+factor, to check that the bench detects the difference. thput-fsys has no package: only iolab has it, and
+crates/disk/tests/programs.rs checks it against its definition.
 """
 
 import json
@@ -38,16 +39,17 @@ MEMORY = Path("/dev/shm")
 MIB = 1 << 20
 DISK_BYTES, FILE_BYTES, LIMIT_BYTES = 1280 * MIB, 768 * MIB, 96 * MIB
 LEAST_BYTES = 16 * MIB
-"""Of the large file where small files are compared: neither program does without one."""
+"""Size of the large file when small files are compared: neither program works without one."""
 SMALL_FILES = 320 * 1024
 READ_LIMITS = {"bps": 400_000_000, "iops": 2500}
-"""Of the store: hdparm does not come to the disk's end within its 3 s, and what of bonnie++ reads all of the file, or
-seeks in it, takes two seconds and more. The kernel lets through a tenth of a second's worth at once: of a phase of one
-second that would be a step of 10 %."""
+"""Read limits of the store. With these limits, hdparm does not reach the end of the disk within its 3 s, and the phases
+of bonnie++ that read the whole file or seek in it take at least two seconds. The kernel lets a tenth of a second's
+worth of data through at once, which would change a phase of one second by 10 %."""
 HDPARM_WAITS_S = 3
-"""Before each timing. Our profile does not, but a computer in a guest may get memory back from its host meanwhile."""
+"""Delay before each timing. iolab's profile has no such delay, but during the delay a guest may get memory back from
+its host."""
 OLD, NEW = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
-"""Where cgroups of the first and of the second version are."""
+"""Folders of version 1 and version 2 cgroups."""
 GROUP = "iolab-originals"
 Groups = tuple[Path, ...]
 Rates = Mapping[str, float]
@@ -55,7 +57,7 @@ Rates = Mapping[str, float]
 
 @contextmanager
 def disk(folder: Path) -> Iterator[str]:
-    """Give a loop device on a file in memory, every block of which was written."""
+    """Yield a loop device on a file in memory of which every block was written."""
     file = folder / "disk"
     output("dd", "if=/dev/urandom", f"of={file}", "bs=1M", f"count={DISK_BYTES // MIB}", "status=none")
     node = output("losetup", "--find", "--show", "--direct-io=on", str(file)).strip()
@@ -68,7 +70,7 @@ def disk(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def mounted(node: str, folder: Path) -> Iterator[Path]:
-    """Give a folder on an ext4 that is made whole at once."""
+    """Yield a folder on a fully initialised ext4."""
     whole = "nodiscard,lazy_itable_init=0,lazy_journal_init=0"
     output("mkfs.ext4", "-q", "-F", "-E", whole, "-N", str(SMALL_FILES + 1024), node)
     place = folder / "mnt"
@@ -83,7 +85,7 @@ def mounted(node: str, folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def limited(node: str | None = None) -> Iterator[Groups]:
-    """Give cgroups whose processes have little memory for the page cache, and read a device at a disk's speed."""
+    """Yield cgroups with little memory for the page cache and a limited read rate of a device."""
     device = None if node is None else Path(node).stat().st_rdev
     number = "" if device is None else f"{os.major(device)}:{os.minor(device)} "
     limits: dict[Path, dict[str, str]]
@@ -109,7 +111,7 @@ def limited(node: str | None = None) -> Iterator[Groups]:
 
 
 def ran(argv: list[str], groups: Groups = (), request: str = "") -> str:
-    """Run a program to its end, in these cgroups; return what it printed."""
+    """Run a program to its end in the limiting cgroups; return its output."""
     join = " && ".join([*(f"echo $$ >{group}/cgroup.procs" for group in groups), 'exec "$0" "$@"'])
     return output("sh", "-c", join, *argv, text=request)
 
@@ -123,7 +125,7 @@ def rates(figures: tuple[DiskFigure, ...]) -> Rates:
 
 
 def own(request: dict[str, object], groups: Groups = ()) -> Rates:
-    """Run a program of the agent."""
+    """Run a disk program of the agent."""
     return rates(own_figures(parse_own(ran([str(AGENT), "disk"], groups, json.dumps(request)))))
 
 
@@ -135,7 +137,7 @@ def block(original: Callable[[], Rates], ours: Callable[[], Rates]) -> Mapping[s
 
 
 def compared(name: str, blocks: int, original: Callable[[], Rates], ours: Callable[[], Rates]) -> bool:
-    """Run and print; tell whether every phase agrees."""
+    """Run and print; return whether every phase agrees."""
     done = []
     for _ in range(blocks):
         done.append(block(original, ours))

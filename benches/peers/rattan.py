@@ -1,10 +1,10 @@
-"""Frames of 64 B through 10 ms: iolab's wire and rattan, flooded by the same sender, in turn.
+"""Compare iolab's emulated link with rattan: frames of 64 B through 10 ms, flooded by the same sender, in turn.
 
 Usage: python -m benches.peers.rattan [ROUNDS]. Needs root, two CPUs, trafgen (netsniff-ng) and rattan (cargo install
-rattan --version 0.1.1). The sender has CPU 0 and goes past the qdisc; rattan's thread has CPU 1, and the wire's keeps
-to it by itself. Prints what arrives, and what the wire carries where nothing behind it takes frames in
-(benches/truth/wire.py frames has that with a flood of AF_XDP). Exit status 1 where the wire carries less than ten times
-as many.
+rattan --version 0.1.1). The sender has CPU 0 and bypasses the qdisc; rattan's thread has CPU 1, and so does the thread
+of iolab's emulated link by default. Prints the received rate of each. (benches/truth/wire.py frames measures the rate
+of the emulated link alone, with a flood by AF_XDP.) The exit status is 1 if iolab's link carries less than ten times as
+many frames as rattan.
 """
 
 import json
@@ -30,7 +30,7 @@ from iolab.run.hosts.host_agent import open_agent
 ARGUMENTS = (Argument("rounds", 3, "floods of each"),)
 LEAST_RATIO = 10.0
 SECONDS, WAIT_S = 3, 1.0
-"""How long frames are counted, and how long they flow before that: trafgen needs a moment to begin."""
+"""Duration of the frame count, and the wait before it, because trafgen needs a moment to start."""
 CONFIG = """
 [env]
 mode = "Isolated"
@@ -56,26 +56,26 @@ cpu = [1]
 shell = "Default"
 """
 PATIENCE_S, LOOK_S = 10.0, 0.1
-"""How long rattan's programs are waited for, and from one look to the next: it says nothing when they run."""
+"""Limit for the start of rattan's programs, and polling interval: rattan does not report its start."""
 
 
 class End(NamedTuple):
-    """A namespace and its interface there."""
+    """A namespace and its interface."""
 
     enter: str
-    """What nsenter is given."""
+    """Arguments of nsenter."""
     interface: str
     mac: str
     address: str
 
 
 def inside(enter: str, *argv: str) -> str:
-    """Run a program in a network namespace; return what it printed."""
+    """Run a program in a network namespace; return its output."""
     return output("nsenter", enter, *argv)
 
 
 def end_of(enter: str) -> End:
-    """Return the one interface of a namespace beside its loopback."""
+    """Return the only interface of a namespace except its loopback."""
     shown = json.loads(inside(enter, "ip", "-j", "address", "show"))
     (one,) = [each for each in shown if each["ifname"] != "lo"]
     address = next(each["local"] for each in one["addr_info"] if each["family"] == "inet")
@@ -83,13 +83,13 @@ def end_of(enter: str) -> End:
 
 
 def arrived(end: End) -> int:
-    """Return the frames that an interface has received."""
+    """Return the number of frames that an interface has received."""
     (shown,) = json.loads(inside(end.enter, "ip", "-j", "-s", "link", "show", "dev", end.interface))
     return int(shown["stats64"]["rx"]["packets"])
 
 
 def flooded(near: End, far: End) -> float:
-    """Flood from one end to the other; return how many frames arrive in a second."""
+    """Flood from one end to the other; return the number of frames that arrive per second."""
     with tempfile.NamedTemporaryFile("w", suffix=".cfg") as frame:
         addresses = f"eth(da={far.mac}, sa={near.mac}), ipv4(saddr={near.address}, daddr={far.address})"
         frame.write(f"{{ {addresses}, udp(sport=9, dport=9), fill(0x41, 22) }}\n")
@@ -104,7 +104,7 @@ def flooded(near: End, far: End) -> float:
 
 
 def wire(agent: Agent) -> float:
-    """Return what iolab's wire carries."""
+    """Return the rate of iolab's emulated link."""
     with wired(agent, f"{{{DELAY}}}", APART, scheduling="normal"):
         near, far = (end_of(f"--net=/run/netns/{name}") for name in (NEAR, FAR))
         inside(near.enter, "ping", "-q", "-c", "1", far.address)
@@ -113,10 +113,10 @@ def wire(agent: Agent) -> float:
 
 @contextmanager
 def rattan() -> Iterator[tuple[End, End]]:
-    """Start rattan; give its two ends."""
+    """Start rattan; yield its two ends."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        folder.chmod(0o777)  # its programs are those of an ordinary user
+        folder.chmod(0o777)  # rattan's programs run as an ordinary user
         (folder / "path.toml").write_text(CONFIG)
         ends = [folder / "left", folder / "right"]
         for end in ends:
@@ -135,16 +135,16 @@ def rattan() -> Iterator[tuple[End, End]]:
 
 
 def theirs() -> float:
-    """Return what rattan carries."""
+    """Return the rate of rattan."""
     with rattan() as (left, right):
-        # It gives a frame on with the address of the far end, and takes those for its own.
+        # rattan forwards only frames with the address of its far end.
         gateway = inside(left.enter, "ip", "-j", "neigh", "show")
         known = next((one["lladdr"] for one in json.loads(gateway) if "lladdr" in one), right.mac)
         return flooded(left, right._replace(mac=known))
 
 
 def main() -> None:
-    """Print both figures and their ratio; exit with 1 where the bound was missed."""
+    """Print both rates and their ratio; exit with 1 if the limit is missed."""
     rounds = arguments(__doc__, *ARGUMENTS).rounds
     with open_agent() as agent:
         found = alternated({"rattan": theirs, "iolab": lambda: wire(agent)}, rounds)

@@ -1,8 +1,8 @@
-"""A capture that is sent again with its own timing, beside tcpreplay: how far its distances are from those recorded.
+"""Compare replay by iolab with replay by tcpreplay: differences between sent and recorded gaps.
 
-Usage: python -m benches.peers.replay [SECONDS]. Needs root and tcpreplay. Frames with random distances (mean 200 us)
-are sent by iolab and by tcpreplay over a pair; a capture where they arrive has the kernel's time of each. Prints the
-quantiles of the errors of distances, and of when frames came, from the first one on.
+Usage: python -m benches.peers.replay [SECONDS]. Needs root and tcpreplay. Frames with random gaps (mean 200 us) are
+sent by iolab and by tcpreplay over a veth pair; a capture at the receiving end has the kernel's timestamp of each.
+Prints the quantiles of the errors of the gaps, and of the arrival times relative to the first frame.
 """
 
 import random
@@ -35,7 +35,7 @@ measure:
 
 
 def make_trace(path: Path, seconds: float) -> list[int]:
-    """Write a capture with random distances; return its times [ns]."""
+    """Write a capture with random gaps; return its times [ns]."""
     drawn, time_s, times = random.Random(1), 0.0, []
     out = struct.pack("<IHHIIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1)
     payload = bytes(64)
@@ -54,13 +54,13 @@ def make_trace(path: Path, seconds: float) -> list[int]:
 
 
 def quantiles(values: list[int]) -> str:
-    """Return the median, the 90th and the 99th percentile of sizes [us]."""
+    """Return p50, p90 and p99 of sizes [us]."""
     cut = statistics.quantiles(sorted(map(abs, values)), n=100)
     return ", ".join(f"p{share} {cut[share - 1] / 1e3:.2f}" for share in (50, 90, 99))
 
 
 def main() -> None:
-    """Print the errors of both."""
+    """Print the errors of both programs."""
     seconds = arguments(__doc__, *ARGUMENTS).seconds
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def whole(data: bytes) -> bytes:
-    """Return a capture as if its frames had not been cut: only their times are looked at."""
+    """Return a capture with its frames marked as not truncated, because only their times are used."""
     out, at = bytearray(data), 0
     while at < len(out):
         kind, length = struct.unpack_from("<II", out, at)

@@ -1,13 +1,13 @@
-"""Round trips of `kind: rr` and `kind: ping` against sockperf, qperf, fping and irtt, in the same namespaces.
+"""Compare round trips of `kind: rr` and `kind: ping` with sockperf, qperf, fping and irtt, in the same namespaces.
 
 Usage: python -m benches.peers.request_response [BLOCKS]. Needs root and those programs. Prints the ratio of each pair
-with its quartiles over the blocks, and what 16 connections do on one server; exits 1 where the median ratio is off by
-more than 2 %, or a transaction was lost. Both ends share CPU 0: how long another CPU takes to wake up differs from
-trial to trial by ten times, most of all in virtual machines. The echo requests cross a wire of 5 ms: fping and irtt
-count their own waking up.
+with its quartiles over the blocks, and the rates of 16 connections to one server; the exit status is 1 if a median
+ratio is off by more than 2 %, or a transaction was lost. Both ends share CPU 0, because the wake-up time of another CPU
+differs between trials by a factor of ten, especially in virtual machines. The echo requests cross an emulated link of 5
+ms, because fping and irtt include their own wake-up time.
 
-Datagrams are compared with those of qperf, whose client has a connected socket and whose server has one for all
-clients, as netperf's and ours. It tells its mean, half a round trip, so means are compared there.
+Datagrams are compared with those of qperf, whose client has a connected socket and whose server has one socket for all
+clients, as netperf's and iolab's. qperf prints the mean, as half a round trip, so means are compared there.
 """
 
 import statistics
@@ -65,18 +65,18 @@ measure:
 """
 PAIRS = {"own_tcp": "sockperf_tcp", "own_udp": "qperf_udp", "own_icmp": "fping", "own_echo": "irtt"}
 ROUND_TRIP_NS = {"sockperf_tcp": 1e3, "qperf_udp": 2.0, "fping": 1e6, "irtt": 1.0}
-"""What one of the other's figure is as a round trip [ns]."""
+"""Round-trip time of one unit of the other program's figure [ns]."""
 
 
 def round_trip_ns(record: dict[str, Any], measure: str) -> float:
-    """Return what stands beside the other's figure: a mean for datagrams, else a median [ns]."""
+    """Return the compared figure: the mean for datagrams, otherwise the median [ns]."""
     if measure == "own_udp":
         return 1e9 / figure(record, "transactions_per_s")
     return figure(record, "transaction_p50_ns" if measure == "own_tcp" else "rtt_p50_ns")
 
 
 def main() -> None:
-    """Print the ratios; exit 1 where one is off."""
+    """Print the ratios; exit with 1 if a ratio is outside its limit."""
     blocks_asked = arguments(__doc__, *ARGUMENTS).blocks
     with tempfile.TemporaryDirectory() as folder:
         records = trials(ran(f"{LAB}blocks: {blocks_asked}\n", Path(folder)))

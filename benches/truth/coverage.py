@@ -1,4 +1,4 @@
-"""How often 95 % intervals hold the truth, and how often nothing is shown as something, noise by noise.
+"""Measure how often 95 % intervals contain the truth, and how often A/A data show a difference, noise by noise.
 
 Usage: python -m benches.truth.coverage [SETS [EXPERIMENTS [NOISE [BLOCKS]]]]; 10 000 and 10 000 A/A data sets per noise
 and number of blocks take some minutes each on one CPU. No network and no clock. The figures are those of

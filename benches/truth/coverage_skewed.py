@@ -1,7 +1,8 @@
-"""How often intervals of a mean hold it where trials are skewed: iolab's, and others of the literature.
+"""Measure how often intervals contain the mean of skewed trials: iolab's intervals, and others from the literature.
 
 Usage: python -m benches.truth.coverage_skewed [SETS [BLOCKS ...]]; 20 000 data sets, a minute on one CPU. BCa is
-scipy's, of a tenth of the sets. No network and no clock. The figures are those of docs/method/statistics.md.
+computed by scipy, for a tenth of the data sets. No network and no clock. The figures are those of
+docs/method/statistics.md.
 """
 
 from collections.abc import Callable
@@ -42,7 +43,7 @@ def cox(samples: Floats) -> Ends:
 
 
 def hall(samples: Floats) -> Ends:
-    """Return the t interval whose skewness is taken out by a cubic transformation (Hall 1992, JRSS B 54:221)."""
+    """Return the t interval with the skewness removed by a cubic transformation (Hall 1992, JRSS B 54:221)."""
     n, mean, spread = samples.shape[1], samples.mean(axis=1), samples.std(axis=1, ddof=1)
     skew = ((samples - mean[:, None]) ** 3).mean(axis=1) / spread**3
     skew = np.where(np.abs(skew) < 1e-9, 1e-9, skew)
@@ -55,7 +56,7 @@ def hall(samples: Floats) -> Ends:
 
 
 def bca(samples: Floats) -> Ends:
-    """Return the bias-corrected and accelerated bootstrap, by scipy, of a tenth of the sets."""
+    """Return the bias-corrected and accelerated bootstrap interval, by scipy, of a tenth of the sets."""
     few = samples[: max(1, len(samples) // 10)]
     found = stats.bootstrap(
         (few,),
@@ -71,7 +72,7 @@ def bca(samples: Floats) -> Ends:
 
 
 def slow(random: np.random.Generator, shape: tuple[int, int]) -> Floats:
-    """Return times of which every fifth is ten times as long."""
+    """Return durations, every fifth of which is ten times as long as the others."""
     return np.where(random.random(shape) < 0.8, 1.0, 10.0) * random.normal(1, 0.02, shape)
 
 
@@ -84,11 +85,11 @@ TRIALS: dict[str, tuple[Draw, float]] = {
     "gamma, shape 0.5": (lambda random, shape: random.gamma(0.5, 1, shape), 0.5),
     "20 % ten times as long": (slow, 2.8),
 }
-"""How trials are drawn, and their mean."""
+"""Trial generators with their means."""
 
 
 def held(draw: Draw, truth: float, blocks: int, sets: int) -> tuple[list[float], float]:
-    """Return how often each method holds the mean, and how often t on the logarithms holds the median [ratio]."""
+    """Return how often each method's interval contains the mean, and t on the logarithms the median [ratio]."""
     samples = draw(np.random.default_rng(SEED), (sets, blocks))
     shares = []
     for make in METHODS.values():

@@ -1,12 +1,13 @@
-"""Reference devices of known capacity, loss and delay: the truth beside what iolab finds on real interfaces.
+"""Measure reference devices of known capacity, loss and delay on real interfaces.
 
 Usage: python -m benches.truth.devices [capacity|loss|delay ...]; all take about four minutes. Needs root and two CPUs.
-Capacity: a token bucket, by each search, with a goal of 1e-4 and a width of 0.4 %. The bucket holds what comes in 1 ms,
-32 frames at least, so that a sender that was late by less than that and caught up does not overflow it. A trial
-forwards these beyond the rate: trials of bisect and mlr are so long that they are 0.2 % of it, fast knows of them.
-On a host with other work, whatever has a CPU to itself is stopped for 50 ms of each second: all trials are perturbed.
-Loss: each frame by chance, against the 99 % interval of as many chances. Delay: the median with the delay less the
-median of the same device without a rule, and the median itself.
+Capacity: a token bucket, measured by each search, with a goal of 1e-4 and a width of 0.4 %. The bucket holds the frames
+of 1 ms, at least 32, so that a sender that was late by less than that and catches up does not overflow it. A trial
+forwards the frames of the bucket in addition to the rate: trials of bisect and mlr are so long that these frames are
+0.2 % of the rate, and fast corrects for them. On a host with interference, the kernel stops every real-time thread that
+uses a whole CPU for 50 ms of each second, so all trials are perturbed. Loss: each frame is dropped at random, and the
+loss is compared with the 99 % interval of as many draws. Delay: the median with the delay minus the median of the same
+device without a rule, and the median itself.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,7 +37,7 @@ LOST_RATIO, LOST_OF_FRAMES, LOSING_FPS = 1e-3, 1_000_000, 100_000
 DELAYS = {"200us": 200_000, "1ms": 1_000_000, "5ms": 5_000_000}
 DELAYED_FPS = 10_000
 Z_99 = 2.5758
-"""Standard deviations of a 99 % interval."""
+"""Half width of a 99 % interval, in standard deviations."""
 
 
 def experiment(device: str) -> str:
@@ -46,7 +47,7 @@ def experiment(device: str) -> str:
 
 
 def burst_frames(rate_fps: int) -> int:
-    """Return what the bucket of a rate holds [frames]."""
+    """Return the bucket size of a rate [frames]."""
     return max(LEAST_BURST_FRAMES, round(rate_fps * BURST_S))
 
 
@@ -65,7 +66,7 @@ def strategies(rate_fps: int) -> Mapping[str, Strategy]:
 
 
 def capacities(agent: Agent) -> Iterator[str]:
-    """Yield what each search finds of each bucket."""
+    """Yield the result of each search for each token bucket."""
     for rate_fps in RATES_FPS:
         device = experiment(f"{{rate: {rate_fps}pps, burst: {burst_frames(rate_fps)}}}")
         for name, strategy in strategies(rate_fps).items():
@@ -82,7 +83,7 @@ def capacities(agent: Agent) -> Iterator[str]:
 
 
 def losses(agent: Agent) -> Iterator[str]:
-    """Yield what is measured of a device that loses frames by chance."""
+    """Yield the measured loss of a device with random loss."""
     with load_bench(agent, experiment(f"{{loss: {LOST_RATIO}, seed: 7}}")) as bench:
         record = run(bench, LOSING_FPS, LOST_OF_FRAMES / LOSING_FPS)
     sheet = record.balances[0]
@@ -98,7 +99,7 @@ def losses(agent: Agent) -> Iterator[str]:
 
 
 def delays(agent: Agent) -> Iterator[str]:
-    """Yield the medians of devices that hold frames, and of one that does not."""
+    """Yield the median latencies of devices with a delay, and of a device without a delay."""
     own_ns = median_ns(agent, "{delay: 1ns}")
     yield f"the forwarder itself: median {own_ns / 1e3:.1f} us"
     for text, delay_ns in DELAYS.items():
@@ -133,7 +134,7 @@ ARGUMENTS = (
 
 
 def main() -> None:
-    """Print a line for each device and way of finding it."""
+    """Print a line for each device and method."""
     wanted = arguments(__doc__, *ARGUMENTS).what
     with open_agent() as agent:
         for name in wanted:

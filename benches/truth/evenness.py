@@ -1,9 +1,9 @@
-"""How late frames leave by AF_XDP and by BPF live frames, at loads up to what each can send: what `path: auto` weighs.
+"""Measure the lateness of frames by AF_XDP and by BPF live frames, up to the maximum load: the basis of `path: auto`.
 
-Usage: python -m benches.truth.evenness [BURST ...]. Needs root and cargo; about a minute. A trial's sender, 64 B, over
-a veth pair whose far end drops them by XDP on the sender's CPU; BURST frames at most are planned to leave together (1
-and 64). For each load the rate that left and how late half, 90 and 99 of 100 frames left [us], by the sender's own
-histogram.
+Usage: python -m benches.truth.evenness [BURST ...]. Needs root and cargo; takes about a minute. A trial's sender sends
+frames of 64 B over a veth pair whose far end drops them by XDP on the sender's CPU; at most BURST frames are scheduled
+at one time (default: 1 and 64). Prints for each load the sent rate and the p50, p90 and p99 lateness of frames [us],
+from the sender's histogram.
 """
 
 import re
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def sent(programs: Path, burst: int, load_kfps: int, path: str) -> dict[str, float]:
-    """Send for a second; return what the sender says of it."""
+    """Send for a second; return the sender's report."""
     words = ("ibt0", path, "cpu=0", "seconds=1", f"rate={load_kfps * 1000}", f"burst={burst}")
     said = output(*REALTIME, *within(NEAR, str(programs / "paced"), *words))
     return {name: float(value) for name, value in re.findall(r"(\w+)=([\d.]+)", said)}

@@ -1,10 +1,10 @@
-"""Disks of known speed, measured: QEMU's throttle at 40 MiB/s and at 500 operations/s, read and written.
+"""Measure reads and writes on disks of known speed, set by QEMU's throttle to 40 MiB/s or 500 operations/s.
 
 Usage: python -m benches.truth.known_disk [ROUNDS [SECONDS [guest]]]. Needs root, fio, qemu-storage-daemon and a loop
-device; with `guest` the disk is a guest's, which needs QEMU and the image linux. Prints each figure beside the speed,
-the verdict and the warnings, then the median error of each case. A round that iolab itself marks, because others had
-the CPUs or the disk below, is left out: that disk was slower than its throttle. Exit status 1 where a median is beyond
-the bound, or every round of a case was left out.
+device; with `guest` the disk is a guest's, which needs QEMU and the image linux. Prints each figure with the set speed,
+the verdict and the warnings, then the median error of each case. A round with a warning of iolab that other programs
+used the CPUs or the disk below is excluded, because its disk was slower than its throttle. The exit status is 1 if a
+median exceeds the bound, or every round of a case was excluded.
 """
 
 import math
@@ -32,7 +32,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Case:
-    """A disk's limit, and how fio meets it."""
+    """A disk's limit, and the parameters of fio."""
 
     limit: str
     access: str
@@ -41,7 +41,7 @@ class Case:
     block_bytes: int
 
     def lab(self, seconds: int, machine: str) -> str:
-        """Return the experiment: this disk, whose volume is a file of this computer."""
+        """Return the experiment with this disk, whose volume is a file of the local host."""
         return f"""
 title: A disk of known speed
 lab:
@@ -54,12 +54,12 @@ measure:
 
 
 DISTURBED = frozenset({"cpus-taken", "disk-used"})
-"""Warnings by which a round shows nothing of the instrument."""
+"""Warnings that make a round useless for judging the instrument."""
 MACHINES = {
     "host": "kind: netns, disks: [{volume: v, via: user, ",
     "guest": "kind: vm, accel: tcg, memory: 512M, disks: [{volume: v, ",
 }
-"""What has the disk: behind the door in user space, or as a disk of QEMU's."""
+"""The machine with the disk: through the user-space export, or as a disk of QEMU."""
 CASES = tuple(
     Case(limit, access, metric, speed, block_bytes)
     for limit, metric, speed, block_bytes in (
@@ -71,7 +71,7 @@ CASES = tuple(
 
 
 def measured(case: Case, site: Site, measure: DiskMeasure, rounds: int) -> list[float]:
-    """Return by how much the figure of each calm round differs from the disk's speed [%]; print all with verdicts."""
+    """Return the deviation of each calm round from the disk's speed [%]; print all with verdicts."""
     errors = []
     for _ in range(rounds):
         done = conclude_disk(measure_disk(site, measure), {})

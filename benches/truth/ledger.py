@@ -1,9 +1,10 @@
-"""How many disk trials have a ledger that closes: every difference of its layers has a name.
+"""Count the disk trials with a complete ledger: every difference between layers has a cause.
 
-Usage: python -m benches.truth.ledger local|iscsi|nvme [BLOCKS [SEED]]. Needs root, fio and loop devices; iscsi
-also tgt and qemu-block-extra; nvme QEMU and the image linux. A block has four trials, of nvme two: short ones of fio,
-on a bare disk and on ext4, and there of thput-fsys and bonnie++. Prints the layers that were seen, each ledger that is
-open, and the share that closes; exit status 1 below 99 %.
+Usage: python -m benches.truth.ledger local|iscsi|nvme [BLOCKS [SEED]]. Needs root, fio and loop devices; iscsi also
+needs tgt and qemu-block-extra; nvme needs QEMU and the image linux. A block has four short trials (for nvme two): of
+fio, on a bare disk and on ext4, and on ext4 also of thput-fsys and bonnie++. Prints the layers of the trials, each
+ledger with an unexplained difference, and the share of ledgers without an unexplained difference; the exit status is 1
+below 99 %.
 """
 
 import collections
@@ -65,7 +66,7 @@ def experiments(kind: str) -> tuple[str, ...]:
 
 
 def open_steps(trial: dict[str, Any]) -> list[str]:
-    """Return each difference of a trial's layers that has no name."""
+    """Return each unexplained difference between a trial's layers."""
     return [
         f"{one['direction']}: {one['below']} less {one['above']} is {one['more_bytes']} bytes"
         for one in trial["warnings"]
@@ -74,7 +75,7 @@ def open_steps(trial: dict[str, Any]) -> list[str]:
 
 
 def layers_of(trial: dict[str, Any]) -> str:
-    """Return the layers that were counted."""
+    """Return the layers with counters."""
     parts = [
         one["dimensions"]["part"].split(",")[0]
         for one in trial["metrics"]

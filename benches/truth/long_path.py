@@ -1,9 +1,9 @@
-"""Long fat paths: does the rate follow the window that is really in flight, and is the line reached?
+"""Check on long fat paths that the rate follows the window in flight, and that the line rate is reached.
 
-Usage: python -m benches.truth.long_path; a minute and a half. Needs root, iperf3 and 1 GB of memory. 1 Gbit/s and
-228.72 ms there and back by iolab's wire, as in labs/long-path.yaml. The window in flight and the round-trip time are
-the kernel's own (TCP_INFO); the line is reached by what arrives in the last second, payload of what frames with FCS
-carry.
+Usage: python -m benches.truth.long_path; takes a minute and a half. Needs root, iperf3 and 1 GB of memory. The path has
+1 Gbit/s and a round-trip time of 228.72 ms by iolab's wire, as in labs/long-path.yaml. The window in flight and the
+round-trip time are the kernel's (TCP_INFO). The line rate counts as reached by the data that arrives in the last
+second, compared with the payload of frames with FCS at that rate.
 """
 
 import sys
@@ -50,7 +50,7 @@ LEAST_OF_LINE = {"1500": 0.93, "9000": 0.98}
 
 
 def last_second_bps(folder: Path, record: TrialRecord) -> float:
-    """Return what arrived in the last second [bit/s of payload]."""
+    """Return the rate of the last second [bit/s of payload]."""
     (found,) = [
         one
         for one in read_series(folder, record.key)
@@ -61,7 +61,7 @@ def last_second_bps(folder: Path, record: TrialRecord) -> float:
 
 
 def main() -> None:
-    """Print a line for each trial; exit with 1 when a bound was missed."""
+    """Print a line for each trial; exit with 1 if a limit is missed."""
     arguments(__doc__)
     held = True
     with tempfile.TemporaryDirectory() as there:

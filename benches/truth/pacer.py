@@ -1,15 +1,17 @@
-"""How even a shaped stream is, and what classes get: iolab's pacer and the kernel's htb, in one run.
+"""Measure the evenness of a shaped stream, and the rates of classes: iolab's pacer and the kernel's htb, in one run.
 
 Usage: python -m benches.truth.pacer [SECTION ...] with sections `even` and `classes`; both take about two minutes.
-Needs root, iperf3, sch_htb and two CPUs. One TCP stream of full frames goes through the shaper; judged by the kernel's
-stamps (ring.py) on the device behind it, taken when that has the frame, the first second left out.
+Needs root, iperf3, sch_htb and two CPUs. One TCP stream of full frames passes the shaper. The bench judges the stream
+by the kernel's timestamps (ring.py) on the device behind the shaper, taken when that device gets the frame, and
+excludes the first second.
 
-A pacer is judged in the stretches between the stalls that its thread logged (stretches.py), and shown with all.
-Without a burst it loses nothing of its rate, and catches up at 5/4 of it: sigma is that of 5/4 of the rate. With a
-burst of two frames (`burst`) sigma is that of the rate itself. That the log hides no slowness of its own is seen by
-how often the thread was held: in a second of calls of the kernel no more than MOST_RATIO times as often as in a
-second of waiting, in which nothing of its own lay between two readings of the clock; and at least half of the frames
-must be judged. Trains are those of all frames. Frames are 1518 B with FCS; htb counts 1514.
+A pacer is judged only in the stretches between the stalls that its thread logged (stretches.py); the figures of all
+frames are printed too. Without a burst, the pacer keeps its mean rate and catches up at 5/4 of the rate, so sigma is
+computed at 5/4 of the rate. With a burst of two frames (`burst`), sigma is computed at the rate itself. A check ensures
+that the log does not hide that the pacer itself is slow: in a second of kernel calls the thread may be stalled at most
+MOST_RATIO times as often as in a second of waiting, in which it does no work between two readings of the clock; and at
+least half of the frames must be judged. Trains are computed over all frames. Frames are 1518 B with FCS; htb counts
+1514 B.
 """
 
 import json
@@ -53,19 +55,19 @@ PORTS = (5401, 5402)
 
 @dataclass(slots=True)
 class Log:
-    """What a wire's thread logged."""
+    """The log of a link thread."""
 
     stalls: list[Stall] = field(default_factory=list)
-    """Times in which it was kept from its CPU."""
+    """Times in which the thread had no CPU."""
     overslept: list[int] = field(default_factory=list)
-    """How late it was woken, where that was late [ns]."""
+    """Wake-up delays of late wake-ups [ns]."""
     waiting_ns: int = 0
-    """How long it waited awake."""
+    """Busy-waiting time [ns]."""
     calls_ns: int = 0
-    """How long it called the kernel."""
+    """Time in system calls [ns]."""
 
     def per_s(self, *, called: bool) -> float:
-        """Return how often it was kept from its CPU for SAME_NS and more in a second of waiting, or of calls."""
+        """Return the number of stalls of at least SAME_NS per second of waiting, or per second of system calls."""
         long = [one for one in self.stalls if one.called is called and one.end_ns - one.begin_ns >= SAME_NS]
         span_ns = self.calls_ns if called else self.waiting_ns
         return len(long) * NS_PER_S / span_ns if span_ns else 0.0
@@ -77,7 +79,7 @@ def shaped(agent: Agent, shape: str) -> AbstractContextManager[tuple[Site, Strea
 
 
 def received_bps(senders: Sequence[str], seconds: int, omit: int) -> list[float]:
-    """Send from machines at once; return the payload that arrived of each."""
+    """Send from several machines at once; return the received payload rate of each."""
     words = ("-t", str(seconds), "-O", str(omit), "-J")
     with ExitStack() as servers, ThreadPoolExecutor() as pool:
         to, clients = address_of("iolab-far", "eth0"), []
@@ -89,7 +91,7 @@ def received_bps(senders: Sequence[str], seconds: int, omit: int) -> list[float]
 
 
 def even(agent: Agent, shape: str) -> tuple[list[int], Log]:
-    """Send a stream through a shaper; return when frames came behind it, and what the pacer's thread logged."""
+    """Send a stream through a shaper; return the arrival times behind it, and the log of the pacer's thread."""
     with shaped(agent, shape):
         ring, log, over = Ring("iolab-far", "eth0", only=(IP_BYTES, TCP)), Log(), threading.Event()
         watch = threading.Thread(target=follow, args=(agent, log, over))
@@ -104,7 +106,7 @@ def even(agent: Agent, shape: str) -> tuple[list[int], Log]:
 
 
 def follow(agent: Agent, log: Log, over: threading.Event) -> None:
-    """Take the log of the wire's thread over, a few times a second: its agent keeps the last seconds of it."""
+    """Read the log of the link thread a few times per second: its agent keeps only the last seconds."""
     since = time.monotonic_ns()
     while True:
         last = over.wait(0.25)
@@ -113,7 +115,7 @@ def follow(agent: Agent, log: Log, over: threading.Event) -> None:
         stalls = told["stalls"]
         for one in stalls.get("log", []):
             begin, end = one["begin_ns"] + ahead, one["end_ns"] + ahead
-            if one["kind"] == "sleep":  # it chose to sleep
+            if one["kind"] == "sleep":  # the thread chose to sleep
                 log.overslept.append(end - begin)
             else:
                 log.stalls.append(Stall(begin, end, one["kind"] == "call"))
@@ -124,7 +126,7 @@ def follow(agent: Agent, log: Log, over: threading.Event) -> None:
 
 
 def show_even(agent: Agent) -> bool:
-    """Print how even both are at two rates; tell whether the pacer is within its bounds."""
+    """Print the evenness of pacer and htb at two rates; return whether the pacer is within its limits."""
     heads = f"{'Mbit/s':>8} {'judged':>7} {'train':>6} {'sigma':>7} {'p99 gap error':>14}"
     print(f"{'rate':>9} {'shaper':6} {heads}   all frames: sigma, at 5/4, p99")
     held = True
@@ -161,7 +163,7 @@ def show_even(agent: Agent) -> bool:
 
 
 def show_log(log: Log) -> bool:
-    """Print what the thread logged; tell whether the host explains it."""
+    """Print the log of the thread; return whether the host explains the stalls."""
     waiting, calls = log.per_s(called=False), log.per_s(called=True)
     lost = sum(one.end_ns - one.begin_ns for one in log.stalls)
     print(
@@ -175,7 +177,7 @@ def show_log(log: Log) -> bool:
 
 
 def show_classes(agent: Agent) -> bool:
-    """Print what two classes with ceil get alone and together; tell whether the pacer is within its bounds."""
+    """Print the rates of two classes with ceil alone and together; return whether the pacer is within its limits."""
     held = True
     for name, frame_bytes in (("htb", TC_BYTES), ("pacer", FRAME_BYTES)):
         written = ", ".join(
@@ -203,7 +205,7 @@ ARGUMENTS = (Argument("section", tuple(SECTIONS), "what is measured", allowed=tu
 
 
 def main() -> None:
-    """Print the sections asked for; exit with 1 when a bound was missed."""
+    """Print the requested sections; exit with 1 if a limit is missed."""
     with open_agent() as agent:
         results = [SECTIONS[name](agent) for name in arguments(__doc__, *ARGUMENTS).section]
     sys.exit(not all(results))

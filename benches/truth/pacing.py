@@ -1,12 +1,13 @@
-"""How evenly frames leave at a given rate: iolab beside trafgen and iperf3 -u -b, alternating on one veth.
+"""Measure how evenly iolab, trafgen and iperf3 -u -b send frames at a given rate, alternating on one veth pair.
 
 Usage: python -m benches.truth.pacing [ROUNDS] [FRAMES_PER_S ...]; 2 rounds of all rates take about a minute. Needs
-root, two CPUs, and the packages netsniff-ng and iperf3; what is missing is left out and said. Every sender is real-time
-on CPU 0. Judged at the far end, by nobody's own account (ring.py). `error` is of the mean rate between first and last
-frame, `less stalls` leaves out the time by which our stall log says the schedule was shifted. `even` is the share of
-1-ms windows that hold the intended number of frames within 2 frames or 5 %, `outside stalls` those which no entry of
-our log overlaps. Medians over rounds. trafgen -b (0.6.8) sends the frames of a whole second at once when they are more
-than about 10 000, and a trial is shorter; trafgen -t waits between frames.
+root, two CPUs, and the packages netsniff-ng and iperf3; a program that is missing is skipped with a message. Every
+sender is real-time on CPU 0. Frames are judged by timestamps at the far end (ring.py), not by a sender's own
+statistics. `error` is the error of the mean rate between first and last frame; `less stalls` excludes the time by which
+the schedule was shifted according to iolab's stall log. `even` is the fraction of 1-ms windows that contain the
+intended number of frames within 2 frames or 5 %; `outside stalls` is the same fraction of the windows that no log entry
+overlaps. Figures are medians over rounds. trafgen -b (0.6.8) sends the frames of a whole second at once if there are
+more than about 10 000, and a trial is shorter than a second; trafgen -t waits between frames.
 """
 
 import shutil
@@ -36,7 +37,7 @@ ARGUMENTS = (
     Argument("rate", (10_000, 50_000, 100_000, 200_000, 500_000), "frames/s", int, several=True),
 )
 SECONDS = 0.8
-"""Real-time threads are stopped after 0.95 s of each second where others want the CPU."""
+"""Real-time throttling stops real-time threads after 0.95 s of each second if other threads need the CPU."""
 PRIORITY = 10
 NS_PER_S, WINDOW_NS = 1_000_000_000, 1_000_000
 PAYLOAD_BYTES = 18
@@ -45,43 +46,43 @@ NEAR, FAR = "iolab-near", "iolab-far"
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A time in which our sender was not run."""
+    """A time in which iolab's sender did not run."""
 
     begin_ns: int
-    """From [ns, realtime]."""
+    """Begin [ns, realtime]."""
     end_ns: int
-    """To [ns, realtime]."""
+    """End [ns, realtime]."""
     slipped_ns: int
-    """What the schedule was shifted by [ns]."""
+    """Shift of the schedule [ns]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What the far end saw of one trial."""
+    """Figures of one trial, as observed at the far end."""
 
     error_ratio: float
-    """Of the mean rate."""
+    """Error of the mean rate."""
     unstalled_error_ratio: float
-    """Of the mean rate, without the time of stalls."""
+    """Error of the mean rate, without the time of stalls."""
     even_ratio: float
-    """Share of windows that hold what they should."""
+    """Share of windows with the intended number of frames."""
     unstalled_even_ratio: float
-    """The same of windows without a stall."""
+    """Share of windows without a stall that have the intended number of frames."""
     stalls: int
-    """Entries of our log."""
+    """Number of entries in iolab's stall log."""
 
 
 Send = Callable[[int], Sequence[Stall]]
 
 
 def in_near(*argv: str) -> None:
-    """Run a sender in the near namespace, real-time on CPU 0."""
+    """Run a sender in the near namespace with real-time priority on CPU 0."""
     command = within(NEAR, "taskset", "-c", "0", "chrt", "--fifo", str(PRIORITY), *argv)
     subprocess.run(command, stdout=subprocess.DEVNULL, timeout=20, check=True)
 
 
 def judged(send: Send, fps: int) -> Judged:
-    """Run a sender and judge what arrives."""
+    """Run a sender and judge the arriving frames."""
     ring = Ring(FAR, "p1", only=UDP_64)
     stalls = send(fps)
     return judge(ring.stamps_ns(), fps, stalls)
@@ -91,7 +92,7 @@ def judge(stamps: Sequence[int], fps: int, stalls: Sequence[Stall]) -> Judged:
     """Return the figures of one trial."""
     begin, span_ns = stamps[0], stamps[-1] - stamps[0]
     slipped_ns = sum(stall.slipped_ns for stall in stalls if stall.begin_ns < stamps[-1])
-    windows = [0] * (span_ns // WINDOW_NS)  # the last one is not whole
+    windows = [0] * (span_ns // WINDOW_NS)  # the last window is incomplete
     for stamp in stamps:
         if stamp - begin < len(windows) * WINDOW_NS:
             windows[(stamp - begin) // WINDOW_NS] += 1
@@ -156,7 +157,7 @@ def trafgen(config: Path, option: str) -> Send:
 
 
 def iperf3(fps: int) -> Sequence[Stall]:
-    """Send with iperf3; its own server is the far end."""
+    """Send with iperf3; its server is the far end."""
     with serving(FAR, 5301):
         rate = ("-b", str(fps * PAYLOAD_BYTES * 8), "-l", str(PAYLOAD_BYTES))
         in_near("iperf3", "-c", address_of(FAR, "p1"), "-p", "5301", "-u", *rate, "-t", "1")
@@ -178,7 +179,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         open_agent() as agent,
-        # The sender is our own, past the lab's measure.
+        # The sender is iolab's, without the lab's measure.
         standing(agent, PAIR, Packets),
     ):
         config = Path(folder) / "frame.cfg"

@@ -1,10 +1,11 @@
-"""The load searches against queues, bursts and generators that fall short: error and marking, simulated.
+"""Simulate the load searches with queues, bursts and slow generators: error and warnings.
 
 Usage: python -m benches.truth.queues [seeds] [capacity ...]; one seed of one capacity takes about a minute on one CPU.
-No network and no clock. Each cell is the worst error over seeds of what was found, against the nearer of the rate that
-the device forwards without end and the load that loses the goal's ratio there; then how many were marked: `q` a queue
-took it up, `g` the generator and `l` the line as the limit (a lower bound), `p` partial, `-` no rate. The last line
-counts rates that are off by more than 1 % and not marked: with noise that is more than the width, some are.
+Uses no network and no clock. Each cell is the worst error of the measured rate over the seeds, relative to the nearer
+of two rates: the rate that the device can sustain, and the load at which its loss equals the goal's loss ratio. After
+the error, the cell has the number of results with each mark: `q` a queue absorbed the excess, `g` the generator or `l`
+the line is the limit (a lower bound), `p` partial, `-` no rate. The last line counts rates with an error above 1 % and
+without a mark; some such rates are expected if the noise exceeds the width.
 """
 
 import os
@@ -31,7 +32,7 @@ ARGUMENTS = (
 DEPTHS = (64, 1_000, 20_000, 100_000)
 GOALS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
 FAST_FPS = 2e6
-"""Of a generator that is no limit: beyond the line."""
+"""Rate of a generator that is not the limit, because it exceeds the line rate."""
 LINE_FPS = 1.488e6
 HOSTS: dict[str, dict[str, Any]] = {
     "calm": {},
@@ -43,7 +44,7 @@ HOSTS: dict[str, dict[str, Any]] = {
     "sends 50 % less": {"shortage_ratio": 0.5},
 }
 CEILINGS = (0.5, 0.95, 0.999)
-"""Of a generator that is the limit, per capacity."""
+"""Rates of a generator that is the limit, as ratios of the capacity."""
 MARKS = {
     StopReason.GENERATOR: "g",
     StopReason.LINE: "l",
@@ -70,7 +71,7 @@ def main() -> None:
 
 
 def cases(capacity_fps: float) -> Iterator[tuple[float, str, str, Device]]:
-    """Yield capacity, name of the device, name of the host, and the device."""
+    """Yield capacity, device name, host name, and the device."""
     shapes = {"nothing waits": (0, 0)}
     shapes |= {f"queue {depth}": (depth, 0) for depth in DEPTHS}
     shapes |= {f"burst {depth}": (0, depth) for depth in DEPTHS}
@@ -84,7 +85,7 @@ def cases(capacity_fps: float) -> Iterator[tuple[float, str, str, Device]]:
 
 
 def judge(job: tuple[Device, str, int]) -> tuple[list[str], int]:
-    """Return a cell for each goal, and how many rates are wrong and look good."""
+    """Return a cell for each goal, and the number of wrong rates without a warning."""
     device, name, seeds = job
     cells, wrong = [], 0
     for loss_ratio in GOALS:
@@ -115,7 +116,7 @@ def strategy_of(name: str, loss_ratio: float) -> Strategy:
 
 
 def error(found: Found, device: Device, loss_ratio: float) -> float:
-    """Return how far the rate is off, per rate; -1 where there is none."""
+    """Return the relative error of the rate; -1 if there is none."""
     if found.robust_fps is None:
         return -1.0
     most = min(LINE_FPS * (1 - device.shortage_ratio), device.generator_fps)

@@ -1,9 +1,9 @@
-"""Has each transaction of `kind: rr` its sample, at the highest rate that one CPU does? The kernel counts them too.
+"""Check that each transaction of `kind: rr` has a sample at the maximum rate of one CPU, against kernel counters.
 
-Usage: python -m benches.truth.round_trip_samples [SECONDS]. Needs root and two CPUs; two minutes. The end that asks
-runs on CPU 0, the one that answers there or on CPU 1. Prints for each protocol and number of connections the
-transactions per second, and how many requests the kernel of the answering end counted that have no sample; exits 1
-where one has none.
+Usage: python -m benches.truth.round_trip_samples [SECONDS]. Needs root and two CPUs; takes two minutes. The client runs
+on CPU 0, the server on CPU 0 or CPU 1. Prints for each protocol and number of connections the transactions per second,
+and the number of requests that the kernel of the server counted and that have no sample; the exit status is 1 if there
+is such a request.
 """
 
 import itertools
@@ -20,11 +20,11 @@ AGENT = Path(sys.executable).with_name("iolab-agent")
 NEAR, FAR = "iolab-bench-near", "iolab-bench-far"
 ADDRESSES = {NEAR: "198.18.0.1", FAR: "198.18.0.2"}
 CASES = list(itertools.product(("tcp", "udp"), (0, 1), (1, 4, 16, 64)))
-"""Protocol, CPU of the answering end, connections."""
+"""Cases: protocol, CPU of the answering end, number of connections."""
 COUNTER = {"tcp": "TcpInSegs", "udp": "UdpInDatagrams"}
 MOST_ELSE = {"tcp": 6, "udp": 0}
-"""What that counter has of a connection beside its requests: SYN, ACK, FIN, and what acknowledges the last response and
-the end's own SYN and FIN."""
+"""Maximum number of segments per connection that the kernel counts in addition to the requests: SYN, ACK, FIN, and the
+acknowledgements of the last response and of the server's SYN and FIN."""
 
 
 def program(netns: str, cpu: int, **request: Any) -> list[str]:
@@ -33,12 +33,12 @@ def program(netns: str, cpu: int, **request: Any) -> list[str]:
 
 
 def counted(netns: str, counter: str) -> int:
-    """Return a counter of a namespace's kernel."""
+    """Return a kernel counter of a namespace."""
     return int(output(*within(netns, "nstat", "--ignore", "--noupdate", "--zeros", counter)).split()[-2])
 
 
 def measured(protocol: str, cpu: int, connections: int, duration_ns: int) -> tuple[float, int]:
-    """Return the transactions per second of one case, and how many have no sample."""
+    """Return the transactions per second of one case, and the number of missing samples."""
     sizes = {"request_bytes": 64, "response_bytes": 64, "port": 5801, "protocol": protocol}
     far, near = ADDRESSES[FAR], ADDRESSES[NEAR]
     with running(*program(FAR, cpu, program="serve", address=far, threads=connections, **sizes)):

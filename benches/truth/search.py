@@ -1,8 +1,9 @@
-"""The load searches on simulated devices: trials, simulated seconds, error and spread, strategy by strategy.
+"""Simulate the load searches: trials, simulated seconds, error and spread per strategy.
 
-Usage: python -m benches.truth.search [seeds]; 20 seeds take about a minute. No network and no clock: the seconds are
-what the trials would have taken, 50 ms of overhead each. The goal is the same for all: loss of 1e-4, width of 1 %,
-trials of half a second or of the frames that decide, whichever is longer; mlr decides on 5 s of trials per load.
+Usage: python -m benches.truth.search [seeds]; 20 seeds take about a minute. Uses no network and no clock: the seconds
+are the simulated time of the trials, with an overhead of 50 ms each. The goal is the same for all: loss of 1e-4, width
+of 1 %. Trials last half a second or as long as the frames needed for a decision, whichever is longer; mlr decides on 5
+s of trials per load.
 """
 
 import math
@@ -64,7 +65,7 @@ def strategies(device: Device) -> list[Strategy]:
 
 
 def row(strategy: Strategy, device: Device, seeds: int) -> tuple[str, ...]:
-    """Return the figures of a line of the table."""
+    """Return the figures of a table row."""
     found = [search(strategy, device, seed) for seed in range(seeds)]
     truth = true_rate(device)
     rates = [each.robust_fps or 0.0 for each in found]
@@ -87,12 +88,12 @@ def row(strategy: Strategy, device: Device, seeds: int) -> tuple[str, ...]:
 
 
 def search(strategy: Strategy, device: Device, seed: int) -> Found:
-    """Return what one search on a new device finds."""
+    """Return the result of one search on a new device."""
     return strategy.conclude(list(run(strategy.propose, Bench(device, seed).measure)))
 
 
 def true_rate(device: Device) -> float:
-    """Return the load that loses the goal's ratio [frames/s]."""
+    """Return the load that loses the ratio of the goal [frames/s]."""
     if device.onset_ratio:
         return device.capacity_fps * (1 + device.onset_ratio * math.log10(LOSS_RATIO / 0.01))
     return device.rate_fps(LOSS_RATIO)

@@ -1,9 +1,9 @@
-"""How many stalls of the host are in the stall log: a program that runs before everything burns 2 ms at random times.
+"""Count the injected host stalls that are in the stall log: a program of higher priority occupies a CPU for 2 ms.
 
-Usage: python -m benches.truth.stalls [STALLS_PER_CPU]; 100 take about a minute. Needs root and two CPUs. One CPU is
-that of the sender, the other that of the receiver and of the kernel's thread that takes its frames in. A stall counts
-as marked when a log entry of that end overlaps it and tells of at least half of it. Perturbed: the trial says that it
-was.
+Usage: python -m benches.truth.stalls [STALLS_PER_CPU]; 100 take about a minute. Needs root and two CPUs. The stalls
+have random times. One CPU is that of the sender, the other that of the receiver and of the kernel thread that receives
+its frames. A stall counts as marked if a log entry of that end overlaps it and covers at least half of it. The bench
+also counts the trials that report that they were perturbed.
 """
 
 import random
@@ -41,21 +41,21 @@ for gap_ns in gaps_ns:
         pass
     print(begin, time.monotonic_ns(), flush=True)
 """
-"""It prints when it began and ended to burn, on the clock of the stall log."""
+"""A program that occupies a CPU, and prints the start and end times on the clock of the stall log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Burnt:
-    """One injected stall."""
+    """An injected stall."""
 
     begin_ns: int
-    """When it began [ns, monotonic]."""
+    """Begin [ns, monotonic]."""
     end_ns: int
-    """When it ended [ns, monotonic]."""
+    """End [ns, monotonic]."""
 
 
 def injected(bench: LoadBench, cpu: int, fps: float, chance: random.Random) -> tuple[LoadRecord, list[Burnt]]:
-    """Run one trial with stalls at random times on a CPU; return those that lie within it."""
+    """Run one trial with stalls at random times on a CPU; return the stalls within the trial."""
     spread_ns = TRIAL_NS // STALLS_PER_TRIAL
     gaps = [str(chance.randrange(spread_ns // 10, spread_ns * 9 // 10)) for _ in range(STALLS_PER_TRIAL)]
     argv = [sys.executable, "-c", HOG, str(cpu), str(STALL_NS), *gaps]
@@ -68,13 +68,13 @@ def injected(bench: LoadBench, cpu: int, fps: float, chance: random.Random) -> t
 
 
 def is_marked(burnt: Burnt, stalls: list[dict[str, int]]) -> bool:
-    """Return whether an entry of a log tells of a stall."""
+    """Return whether a log entry covers a stall."""
     overlapping = (one for one in stalls if one["begin_ns"] < burnt.end_ns and one["end_ns"] > burnt.begin_ns)
     return any(one["late_ns"] >= STALL_NS // 2 for one in overlapping)
 
 
 def counts(bench: LoadBench, end: str, fps: float, stalls: int) -> Iterator[tuple[int, int, int]]:
-    """Yield injected, marked, and perturbed or not, trial by trial."""
+    """Yield the numbers of injected and marked stalls and whether the trial is perturbed, trial by trial."""
     placement = bench.site.placement
     assert placement is not None
     (cpu,) = (placement.senders if end == "senders" else placement.receivers).values()

@@ -1,9 +1,9 @@
-"""How even frames are outside of stalls that somebody else logged: what benches/truth/pacer.py judges a shaper by.
+"""Compute the evenness of frames outside logged stalls; benches/truth/pacer.py judges a shaper by it.
 
-A stall is a time in which the host kept the pacer's thread from its CPU, by the thread's own log of clock readings with
-nothing of its own between them, or of calls of the kernel that took much longer than they do. A pacer then catches up
-by shorter gaps, for a time that follows from the length of the stall alone. Frames between two such times are a
-stretch, and judged; all others are counted, and left out.
+A stall is a time in which the host kept the pacer's thread from its CPU. The thread's log contains a stall if two clock
+readings without work between them are far apart, or if a kernel call took much longer than usual. A pacer then catches
+up by shorter gaps, for a time that follows from the length of the stall alone. The frames between two such times are a
+stretch and are judged; all other frames are only counted.
 """
 
 from bisect import bisect_right
@@ -13,39 +13,39 @@ from itertools import groupby, pairwise
 
 NS_PER_S, US = 1_000_000_000, 1000
 CLOSEST, MOST_CLOSER_NS = 4 / 5, 8 * US
-"""As the pacer has them (crates/engine/src/impairment/catch_up.rs)."""
+"""Catch-up constants of the pacer (crates/engine/src/impairment/catch_up.rs)."""
 SAME_NS = 20 * US
-"""Stalls so long are counted alike, whatever the thread was doing."""
+"""Minimum length of stalls that are counted in the same way, whatever the thread did."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A time in which the thread was kept from its CPU."""
+    """A time in which the thread had no CPU."""
 
     begin_ns: int
-    """On the clock of the stamps."""
+    """Time on the clock of the timestamps."""
     end_ns: int
-    """On the clock of the stamps."""
+    """Time on the clock of the timestamps."""
     called: bool
-    """In a call of the kernel; False: while it waited awake."""
+    """Whether the thread was in a system call, and not busy-waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evenness:
-    """What the far end saw in some time."""
+    """Evenness over some time, seen at the far end."""
 
     frames: int
-    """Frames that are judged."""
+    """Judged frames."""
     train: int
-    """Longest train: gaps below half of the even one [frames]."""
+    """Longest train of frames with gaps below half of the even gap [frames]."""
     sigma: float
-    """Smallest bucket at the rate [frames]."""
+    """Smallest token bucket at the rate to which the frames conform [frames]."""
     p99_ns: float
-    """Of the error of gaps [ns]."""
+    """p99 of the gap error [ns]."""
 
 
 def stretches(stamps: Sequence[int], stalls: Sequence[Stall], frame_ns: float) -> Iterator[list[int]]:
-    """Yield the frames of each stretch: those before, between and after stalls and the catching up."""
+    """Yield the frames of each stretch: the frames before, between and after the stalls and their catch-up times."""
     spans = held(stalls, 1 + caught_up(frame_ns))
     begins, ends = [span[0] for span in spans], [0.0, *(span[1] for span in spans)]
 
@@ -57,13 +57,13 @@ def stretches(stamps: Sequence[int], stalls: Sequence[Stall], frame_ns: float) -
 
 
 def caught_up(frame_ns: float) -> float:
-    """Return how much longer than a stall the catching up takes."""
+    """Return the time to catch up after a stall, beyond the stall itself."""
     closer = min(frame_ns * (1 - CLOSEST), MOST_CLOSER_NS)
     return (frame_ns - closer) / closer
 
 
 def held(stalls: Iterable[Stall], factor: float) -> list[tuple[float, float]]:
-    """Return the times from each stall to when it is caught up, behind what had to be caught up before."""
+    """Return the time ranges from each stall to the end of its catch-up, with earlier stalls taken into account."""
     found: list[tuple[float, float]] = []
     for one in sorted(stalls, key=lambda one: one.begin_ns):
         begin, cost = float(one.begin_ns), (one.end_ns - one.begin_ns) * factor
@@ -92,7 +92,7 @@ def judged(parts: Sequence[Sequence[int]], frame_ns: float) -> Evenness:
 
 
 def sigma(stamps: Sequence[int], frame_ns: float) -> float:
-    """Return the smallest bucket, in frames, that drains one in `frame_ns`."""
+    """Return the smallest bucket, in frames, that drains one frame in `frame_ns`."""
     level, most, last = 0.0, 0.0, stamps[0]
     for at in stamps:
         level = max(0.0, level - (at - last) / frame_ns) + 1

@@ -1,10 +1,11 @@
-"""Does iolab say the truth? Devices and faults of known truth, injected behind its back; each search on each path.
+"""Check iolab's results against devices and faults of known truth, injected without its knowledge, for every search.
 
-Usage: python -m benches.truth.truth [--list] [NAME ...]. A case runs if all words of one NAME are in its own name, so
-"tbf fast" is all searches of that kind on token buckets; without a NAME all run, which takes an hour or more. Needs
-root, two CPUs, tc, and for some devices nft (package nftables); what is missing is left out and said. For each case:
-the truth by the kernel's own counters and settings, the figure, its error, its marks, and the verdict. The end says how
-many figures are within 1 % or marked with the right reason, and which verdicts were wrong without a doubt.
+Usage: python -m benches.truth.truth [--list] [NAME ...]. A case runs if its name contains all words of one NAME, so
+"tbf fast" selects all searches of that kind on token buckets; without a NAME all run, which takes an hour or more.
+Needs root, two CPUs, tc, and for some devices nft (package nftables); a case whose program is missing is skipped with a
+message. Prints for each case: the truth by the kernel's counters and settings, the figure, its error, its marks, and
+the verdict. The last lines give the number of figures that are within 1 % or marked with the right reason, and the
+number of wrong verdicts that were stated as certain.
 """
 
 import shutil
@@ -64,13 +65,13 @@ def run(agent: Agent, case: Case) -> Outcome:
 
 
 def is_wanted(name: str, wanted: Sequence[str]) -> bool:
-    """Return whether a case is among those named: whether its name has all words of one of them."""
+    """Return whether a case is selected: its name contains all words of one of the names."""
     words = set(name.replace(",", " ").split())
     return not wanted or any(words.issuperset(one.replace(",", " ").split()) for one in wanted)
 
 
 def show(outcomes: Sequence[Outcome], left_out: Sequence[str]) -> None:
-    """Print what all of it came to."""
+    """Print the totals."""
     for line in left_out:
         print(f"left out: {line}")
     sums = tally(outcomes)

@@ -1,51 +1,51 @@
-"""Devices of known truth, as commands that are run in a bridge behind iolab's back: shapers, policers, rules of nft.
+"""Devices of known truth, created by commands in a bridge without iolab's knowledge: shapers, policers, nft rules.
 
-The rate of a shaper is in bytes, and it counts a frame without its checksum and with its Ethernet header (`qdisc_skb`),
-so a rate in frames/s is exact for frames of one size. The rate of an nft limit is in frames. What a device did is shown
-by the kernel's counters alone.
+A shaper counts the bytes of a frame with the Ethernet header and without the checksum (`qdisc_skb`), so its rate in
+frames/s is exact for frames of one size. The rate of an nft limit is in frames. The effect of a device is read from the
+kernel's counters only.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 FRAME_BYTES = 512
-"""Of all frames, with their checksum (RFC 2544)."""
+"""Size of all frames, with checksum (RFC 2544)."""
 COUNTED_BYTES = FRAME_BYTES - 4
-"""What a qdisc counts of such a frame."""
+"""Size that a qdisc counts for such a frame."""
 OUT, BACK = "eth1", "eth0"
-"""The device's port at the far end of the first direction, and of the second."""
+"""The device's egress port of the first direction, and of the second."""
 AT_THE_END: Mapping[str, tuple[str, ...]] = {OUT: ("dut.eth1",), BACK: ("dut.eth0",)}
-"""Where a shaper loses frames: at the port they leave by."""
+"""Place of losses of a shaper: the egress port."""
 SHALLOW = 64
-"""Frames."""
+"""Length of a short queue [frames]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device and its truth."""
+    """A device with its truth."""
 
     name: str
-    """In words; parts of it select cases."""
+    """Description; its parts select cases."""
     fps: Mapping[str, float]
-    """What each direction forwards without end, by the port it leaves by [frames/s]."""
+    """Sustained rate of each direction, by egress port [frames/s]."""
     commands: tuple[str, ...]
-    """Run in the device's namespace by a shell, once the lab stands."""
+    """Commands in the device's namespace, run by a shell once the lab exists."""
     places: Mapping[str, tuple[str, ...]]
-    """Where frames of each direction are lost, by the port it leaves by: right verdicts name one of these."""
+    """Places where frames of each direction are lost, by egress port: right verdicts name one of these."""
     marks: tuple[str, ...] = ()
-    """Marks that are right for it, if the rate is not."""
+    """Warnings that are right for this device if the rate is wrong."""
     needs: str = "tc"
-    """Program without which it cannot be."""
+    """Required program."""
     shape: str = ""
-    """As the lab's own: the `shape` of the link to the far port."""
+    """Shaper of the lab: the `shape` of the link to the far port."""
     machine: str = "forward: bridge"
-    """What the device's machine is."""
+    """Keys of the device's machine."""
     burst_frames: float = 0
-    """What passes beyond the rate at first [frames]."""
+    """Number of frames that pass beyond the rate at first."""
     during: Mapping[float, str] = field(default_factory=dict)
-    """Commands that are run so long after the search begins [s]."""
+    """Commands with their delay after the start of the search [s]."""
     shared: bool = True
-    """Whether frames of others that leave by the same port are counted against its rate."""
+    """Whether foreign frames on the same egress port count against its rate."""
 
 
 def bits(fps: float) -> int:
@@ -54,13 +54,13 @@ def bits(fps: float) -> int:
 
 
 def tbf_command(port: str, fps: float, queue: int, burst: int, verb: str = "add") -> str:
-    """Return the command for a token bucket with room for so many frames behind a bucket of so many."""
+    """Return the command for a token bucket of a size with a queue of a size."""
     room = f"burst {burst * COUNTED_BYTES}b limit {queue * COUNTED_BYTES}b"
     return f"tc qdisc {verb} dev {port} root handle 1: tbf rate {bits(fps)}bit {room}"
 
 
 def tbf(fps: float, queue: int, burst: int = 64, back_fps: float | None = None) -> Device:
-    """Return a bridge with a token bucket at each port."""
+    """Return a bridge with a token bucket on each port."""
     both = {OUT: fps, BACK: fps if back_fps is None else back_fps}
     uneven = "" if back_fps is None else f", {back_fps:.0f} back"
     return Device(
@@ -73,7 +73,7 @@ def tbf(fps: float, queue: int, burst: int = 64, back_fps: float | None = None) 
 
 
 def htb(fps: float, queue: int) -> Device:
-    """Return a bridge with one class and a queue of so many frames at each port."""
+    """Return a bridge with one class and a queue of a size on each port."""
     rate = (
         f"rate {bits(fps)}bit burst {SHALLOW * COUNTED_BYTES}b cburst {SHALLOW * COUNTED_BYTES}b quantum 1514"
     )
@@ -91,7 +91,7 @@ def htb(fps: float, queue: int) -> Device:
 
 
 def halving(fps: float) -> Device:
-    """Return a token bucket that forwards half as much from the third second of a search on."""
+    """Return a token bucket that halves its rate in the third second of a search."""
     whole = tbf(fps, SHALLOW)
     half = dict.fromkeys((OUT, BACK), fps / 2)
     commands = "; ".join(tbf_command(port, rate, SHALLOW, SHALLOW, "change") for port, rate in half.items())
@@ -105,14 +105,14 @@ def halving(fps: float) -> Device:
 
 
 def hook(port: str, *rules: str, at: str = "ingress") -> str:
-    """Return the command for rules on what comes in at a port, or goes out."""
+    """Return the command for rules on the ingress or egress traffic of a port."""
     chain = f"type filter hook {at} device {port} priority 0;"
     lines = "; ".join(f"add rule netdev {port} it {rule}" for rule in rules)
     return f"nft 'add table netdev {port}; add chain netdev {port} it {{ {chain} }}; {lines}'"
 
 
 def policer(fps: int, burst: int) -> Device:
-    """Return a bridge whose ports drop what comes in beyond a rate."""
+    """Return a bridge whose ports police ingress traffic."""
     rule = f"limit rate over {fps}/second burst {burst} packets counter drop"
     return Device(
         name=f"policer {fps} burst {burst}",
@@ -133,7 +133,7 @@ def own_shape(kind: str, fps: float, options: str = "") -> Device:
 
 
 def reference(fps: int, burst: int = 256) -> Device:
-    """Return iolab's own reference device; its rate is what it is set to, checked by the kernel's counters."""
+    """Return iolab's reference device; its rate is the configured one, checked by the kernel's counters."""
     machine = f"forward: xdp, device: {{rate: {fps}pps, burst: {burst}}}"
     return Device(
         name=f"reference {fps} burst {burst}",

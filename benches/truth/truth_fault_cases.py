@@ -1,4 +1,4 @@
-"""Faults of known size: one thing that is made wrong, or two, and what is right to say of it."""
+"""Faults of known size: one or two injected faults, and the right conclusion."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -9,43 +9,43 @@ from benches.truth.truth_lab import ALONE, STOPPED, Company
 PATHS = ("af_xdp", "af_packet")
 BOTH, FLOWS = ", direction: both-ways", ", flows: 8"
 LOSE = "numgen random mod 100 0 counter drop"
-"""A rule that drops 1 % by chance."""
+"""A rule with 1 % random loss."""
 CHANGE = "numgen inc mod 50 0 counter @th,"
-"""The beginning of a rule that rewrites every 50th frame, from the UDP header on [bit]."""
+"""The beginning of a rule that rewrites every 50th frame; an offset from the UDP header follows [bit]."""
 SLOW_CLASS = "1:20"
 
 
 @dataclass(frozen=True, slots=True)
 class FaultCase:
-    """One thing, or two, that is made wrong, and one load."""
+    """One or two faults at one load."""
 
     name: str
-    """In words; parts of it select cases."""
+    """Description; its parts select cases."""
     places: tuple[str, ...]
-    """Right verdicts name one of these; none: nothing may be blamed."""
+    """Accepted places: a right verdict names one of them; empty: nothing may be blamed."""
     commands: tuple[str, ...] = ()
-    """Run in the device's namespace before the trial."""
+    """Commands in the device's namespace before the trial."""
     during: dict[float, str] = field(default_factory=dict)
-    """Run there so long after the call for the trial [s]."""
+    """Commands with their delay after the start of the trial [s]."""
     fps: float = 20_000.0
     """Load, over all directions [frames/s]."""
     path: str = "af_xdp"
-    """How frames are sent."""
+    """Sending path."""
     options: str = ""
-    """More of the measure."""
+    """Further keys of the measure."""
     words: tuple[str, ...] = ()
-    """Words that the verdict must hold."""
+    """Words that the verdict must contain."""
     machine: str = "forward: bridge"
-    """What the device's machine is."""
+    """Keys of the device's machine."""
     needs: str = "nft"
-    """Program without which it cannot be."""
+    """Required program."""
     counted: dict[str, str] = field(default_factory=dict)
-    """Figure of the trial (lost_frames, reordered_frames, duplicate_frames) that equals the frames of the first rule of
-    nft at this port."""
+    """Figure of the trial (lost_frames, reordered_frames, duplicate_frames) to the port whose first nft rule must have
+    counted the same number of frames."""
     company: Company = ALONE
-    """What else runs meanwhile."""
+    """Concurrent foreign work."""
     doubled: bool = False
-    """Whether the far port counts other frames as well: doubled, changed, or somebody else's."""
+    """Whether the far port also counts other frames: duplicated, changed or foreign frames."""
 
     @property
     def measure(self) -> str:
@@ -57,7 +57,7 @@ class FaultCase:
 
     @property
     def outs(self) -> tuple[str, ...]:
-        """Return the ports by which frames leave the device."""
+        """Return the egress ports of the device."""
         return (OUT, BACK) if "both-ways" in self.options else (OUT,)
 
 
@@ -110,7 +110,7 @@ DAMAGES = (
     FaultCase("every 10th frame is sent back as well", (), (
         hook(BACK, "numgen inc mod 10 0 counter dup to eth0"),), options=BOTH, doubled=True),
 )  # fmt: skip
-"""Devices that change, double or reorder frames."""
+"""Devices that change, duplicate or reorder frames."""
 
 HALVES = tbf_command(OUT, 12_000, 64, 64, "change")
 STOPS = f"{tbf_command(OUT, 100, 64, 64, 'change')}; sleep 0.3; {tbf_command(OUT, 30_000, 64, 64, 'change')}"
@@ -122,7 +122,7 @@ CHANGES = (
     FaultCase("a bucket that stops for 0.3 s", ("dut.eth1",), (tbf_command(OUT, 30_000, 64, 64),), {
         1.0: STOPS}, needs="tc"),
 )  # fmt: skip
-"""Devices that change meanwhile, and counters that do."""
+"""Devices and counters that change during the trial."""
 
 COMPANY = (
     FaultCase("the sender has half of its CPU", (), company=Company("sender"), fps=50_000,
@@ -138,7 +138,7 @@ COMPANY = (
               company=Company("", 10_000), doubled=True, needs="tc"),
     FaultCase("others send as well", (), company=Company("", 5_000), doubled=True, needs="tc"),
 )  # fmt: skip
-"""Hosts with other work, and lines with other frames."""
+"""Hosts with other work, and links with foreign frames."""
 
 
 def fault_cases() -> Iterator[FaultCase]:

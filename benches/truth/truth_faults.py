@@ -1,4 +1,4 @@
-"""Faults of known size, as one load trial sees them: are the counts those of the kernel, and is the cause named?"""
+"""Check one load trial against faults of known size: its counts against the kernel's, and the named cause."""
 
 from benches.harness.truth_words import in_words
 from benches.truth.truth_fault_cases import FaultCase
@@ -12,15 +12,15 @@ from iolab.trial.measurement import Measured
 from iolab.trial.packets.load_curve import measure_latency
 
 SLACK_RATIOS = {"reordered_frames": 0.02}
-"""How far a figure may be from the kernel's count: the first frames of a slow class are not overtaken [ratio]."""
+"""Allowed deviation from the kernel's count: the first frames of a slow class are not overtaken [ratio]."""
 SHORT_RATIO = 0.99
-"""A trial that offers less of its load is short, and must say so [ratio]."""
+"""Minimum share of the load that a trial offers without a warning [ratio]."""
 SHORT_LIMITS = ("host", "generator")
-"""Verdicts that say so."""
+"""Limits of the verdicts that state such a shortage."""
 
 
 def run_fault(agent: Agent, case: FaultCase) -> tuple[Outcome, str]:
-    """Make the fault, run one trial, and judge its counts and its verdict."""
+    """Inject the fault, run one trial, and judge its counts and its verdict."""
     with lab_of(agent, case.measure, Latency, case.machine, case.commands) as (site, measure):
         before = kernel_counts(case.outs)
         with later(case.during), beside(site, case.company):
@@ -35,7 +35,7 @@ def run_fault(agent: Agent, case: FaultCase) -> tuple[Outcome, str]:
 
 
 def judged(case: FaultCase, measured: Measured, told: dict[str, int]) -> tuple[Outcome, str]:
-    """Return what became of a case, and a line about it; `told` are the kernel's counts, by figure."""
+    """Return the outcome of a case and a line about it; `told` are the kernel's counts, by figure."""
     assert measured.packets is not None
     (row,) = measured.packets.load_trials
     found = {metric.name: metric.value for metric in measured.metrics if metric.dimensions.whole}
@@ -53,7 +53,8 @@ def judged(case: FaultCase, measured: Measured, told: dict[str, int]) -> tuple[O
     figure = Grade.WRONG if wrong else Grade.RIGHT
     doubt = in_words([said.doubt] if said.doubt else [])
     blame = Blame(said.limit, EN.said.say_any(said.place), in_words(said.seen), doubt)
-    # A sender that fell short is rightly named; the host, for that alone, where no fault lost frames.
+    # If the sender fell short, a verdict on the sender is right. If no fault lost frames, a verdict on the host is
+    # right too.
     places = case.places
     if short:
         places = (*places, "generator") if places else (*SHORT_LIMITS, "none")

@@ -1,52 +1,52 @@
-"""What counts as right, as marked, and as wrong: figures and verdicts against a known truth. Pure."""
+"""Grade figures and verdicts against a known truth, without running anything."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 NEAR_RATIO = 0.01
-"""A rate that is no further off is right [ratio]."""
+"""Maximum error of a right rate [ratio]."""
 ONLY_BELOW = frozenset(
     {"generator-limited", "receiver-limited", "line-limited", "search-disturbed", "host-perturbed"}
 )
-"""Marks that explain a rate below the truth: the device can do at least this. No stall lets a device forward more."""
+"""Warnings that explain only a rate below the truth (a lower bound), because no stall lets a device forward more."""
 PARTIAL = "search-partial"
-"""The mark that says the bounds are what is known."""
+"""Code of the warning that only bounds of the rate are known."""
 QUEUE = "queue-took-up"
-"""The mark that says that a queue took up more than the device forwards, with the sustained rate."""
+"""Code of the warning that a queue absorbed the excess, with the sustained rate."""
 DOUBTFUL = frozenset({"unexplained"})
 """Limits that name no cause."""
 
 
 class Grade(StrEnum):
-    """What is to be thought of a figure or a verdict."""
+    """Grade of a figure or a verdict."""
 
     RIGHT = "right"
-    """It is the truth."""
+    """It is true."""
     MARKED = "marked"
-    """It is not, and a mark says so with the right reason."""
+    """It is false, and a warning gives the right reason."""
     DOUBT = "doubt"
     """No cause was named."""
     WRONG = "WRONG"
-    """It is not the truth, and nothing says so."""
+    """It is false, without a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A rate that was found, beside the truth."""
+    """A measured rate and the true rate."""
 
     truth: float
-    """What the device can do [frames/s]."""
+    """Capacity of the device [frames/s]."""
     found: float | None
-    """What was reported [frames/s]; None: nothing."""
+    """Reported rate [frames/s]; None: nothing."""
     marks: frozenset[str]
-    """Codes of the warnings beside it."""
+    """Codes of its warnings."""
     lower: float | None = None
     """Lower bound [frames/s]; None: there is none."""
     upper: float | None = None
     """Upper bound [frames/s]; None: there is none."""
     sustained: float | None = None
-    """The sustained rate that is shown beside it [frames/s]; None: none is."""
+    """Reported sustained rate [frames/s]; None: there is none."""
 
     @property
     def within_bounds(self) -> bool:
@@ -56,29 +56,30 @@ class Figure:
 
     @property
     def error_ratio(self) -> float | None:
-        """Return how far off the figure is; None where there is none."""
+        """Return the relative error of the figure; None if there is none."""
         return None if self.found is None else self.found / self.truth - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """A cause that was named."""
+    """A named cause."""
 
     limit: str
     """Code of the verdict."""
     place: str
-    """Where; may be empty."""
+    """Place; may be empty."""
     text: str
     """In words."""
     doubt: str = ""
-    """Why it is not certain; empty: it is."""
+    """Reason for uncertainty; empty: certain."""
 
 
 def grade_figure(figure: Figure, reasons: Collection[str]) -> Grade:
-    """Return the grade of a rate; `reasons` are the marks that are right for this device.
+    """Return the grade of a rate; `reasons` are the warnings that are right for this device.
 
-    A mark that tells of a lower bound is right only where the device can really do as much, one that says that bounds
-    are what is known only where they hold the truth, and one that tells of a queue only beside the sustained rate.
+    A warning about a lower bound is right only if the device really reaches that rate, a warning about
+    partial bounds only if the bounds contain the truth, and a warning about a queue only with the sustained
+    rate.
     """
     if _is_near(figure.found, figure.truth):
         return Grade.RIGHT
@@ -99,7 +100,7 @@ def _is_near(found: float | None, truth: float) -> bool:
 def grade_verdict(blame: Blame, places: Sequence[str], words: Sequence[str] = ()) -> Grade:
     """Return the grade of a verdict that must name one of these places, and all of these words.
 
-    No place at all: nothing may be blamed. A place given as a limit (generator, host) is that limit.
+    Without places, nothing may be blamed. A place given as a limit (generator, host) is that limit.
     """
     named = blame.place in places or blame.limit in (places or ("none",))
     if named and all(word in blame.text for word in words):
@@ -109,40 +110,40 @@ def grade_verdict(blame: Blame, places: Sequence[str], words: Sequence[str] = ()
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one case."""
+    """Outcome of one case."""
 
     name: str
-    """Of the case."""
+    """Name of the case."""
     figure: Grade
-    """Of its rate, or of its counts."""
+    """Grade of its rate, or of its counts."""
     verdict: Grade | None
-    """Of its verdict; None: it is not judged."""
+    """Grade of its verdict; None: not judged."""
     unexplained_frames: int
-    """Frames that no counter accounts for, both signs counted."""
+    """Absolute number of frames that no counter accounts for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """All cases together."""
+    """Totals of all cases."""
 
     cases: int
-    """How many."""
+    """Number of cases."""
     right: int
-    """Figures that are the truth."""
+    """Number of true figures."""
     marked: int
-    """Figures that are not, and are marked with the right reason."""
+    """Number of false figures with the right warning."""
     wrong_verdicts: tuple[str, ...]
-    """Cases whose verdict names what was not the cause."""
+    """Cases whose verdict names a wrong cause."""
     doubtful: int
     """Verdicts that name no cause."""
     unexplained_frames: int
-    """Over all cases."""
+    """Sum over all cases."""
     wrong_figures: tuple[str, ...]
-    """Cases whose figure is wrong and not marked."""
+    """Cases with a wrong figure and no warning."""
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was wrong without a word."""
+        """Whether no figure was wrong without a warning, and no verdict was wrong."""
         return not (self.wrong_figures or self.wrong_verdicts or self.unexplained_frames)
 
 

@@ -1,4 +1,4 @@
-"""A lab with a device of known truth, and what the kernel's own counters say of it."""
+"""Build a lab with a device of known truth, and read the kernel's counters of it."""
 
 import json
 import os
@@ -31,7 +31,7 @@ measure:
 """
 TESTER, DUT = "iolab-tester", "iolab-dut"
 WAYS = {"eth1": ("p0", "p1"), "eth0": ("p1", "p0")}
-"""The device's last port of each direction, and the tester's ports that send and receive there."""
+"""The device's egress port of each direction, and the tester's sending and receiving ports."""
 SAMPLER = """
 import sys, time
 path, end = sys.argv[1], time.monotonic() + float(sys.argv[2])
@@ -44,13 +44,13 @@ while time.monotonic() < end:
         print((before + after) // 2, frames, flush=True)
     time.sleep(0.01)
 """
-"""Prints a counter again and again, with the time [ns, monotonic]; what took too long to read is left out."""
+"""Program that prints a counter repeatedly, with the time [ns, monotonic]; slow readings are left out."""
 PRIORITY = "50"
-"""Above the threads of the instrument, which leave no CPU on a small host."""
+"""Real-time priority above that of the instrument's threads, which leave no CPU time on a small host."""
 SPAN_NS = 100_000_000
-"""Rates are of parts so long: their median leaves out those in which the sender stood still [ns]."""
+"""Length of the parts over which rates are computed [ns]; the median of the parts excludes stalls of the sender."""
 OUT_PORT, FOREIGN_BYTES = "eth1", 508
-"""Where the frames of somebody else leave the device, and how long they are, without checksum [bytes]."""
+"""Egress port of foreign frames, and their length without checksum [bytes]."""
 FLOOD_RATIO, FLOOD_S = 1.5, 1.2
 
 
@@ -61,7 +61,7 @@ M = TypeVar("M")
 def lab_of(
     agent: Agent, measure: str, kind: type[M], machine: str, commands: Sequence[str], shape: str = ""
 ) -> Iterator[tuple[Site, M]]:
-    """Build the lab and make the device; leaving takes both down."""
+    """Build the lab and the device; remove both on exit."""
     text = LAB.replace("MACHINE", machine).replace("SHAPE", shape).replace("MEASURE", measure)
     with standing(agent, text, kind) as made:
         for command in commands:
@@ -70,7 +70,7 @@ def lab_of(
 
 
 def inside(netns: str, command: str) -> str:
-    """Run a command of the shell in a namespace; return what it printed.
+    """Run a shell command in a namespace; return its output.
 
     Raises:
         RuntimeError: it failed.
@@ -80,7 +80,7 @@ def inside(netns: str, command: str) -> str:
 
 @contextmanager
 def later(commands: Mapping[float, str]) -> Iterator[None]:
-    """Run commands in the device's namespace so long after now [s]."""
+    """Run commands in the device's namespace, each after its delay [s]."""
     timers = [threading.Timer(after_s, inside, (DUT, command)) for after_s, command in commands.items()]
     for timer in timers:
         timer.start()
@@ -95,28 +95,28 @@ def later(commands: Mapping[float, str]) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """What else runs on the host, or sends, while frames are counted."""
+    """Concurrent work on the host, or foreign frames."""
 
     hog: str = ""
-    """Whose CPU is taken away half of the time: sender, receiver or device; or that the agent stops for a second."""
+    """Thread whose CPU is occupied half of the time (sender, receiver, device), or the agent, stopped for a second."""
     foreign_fps: float = 0.0
-    """Frames of somebody else that leave the device by the same port meanwhile [frames/s]."""
+    """Rate of foreign frames on the same egress port [frames/s]."""
 
     @property
     def name(self) -> str:
-        """Return it in words."""
+        """Return a description."""
         hog = f", {self.hog} has half of its CPU" if self.hog else ""
         return hog + (f", {self.foreign_fps:.0f} of others" if self.foreign_fps else "")
 
 
 ALONE = Company()
 STOPPED = "agent"
-"""The agent stands still for a second."""
+"""The agent is stopped for a second."""
 
 
 @contextmanager
 def beside(site: Site, company: Company) -> Iterator[None]:
-    """Let others work or send meanwhile."""
+    """Run the foreign work, or send the foreign frames, in the background."""
     assert site.placement is not None
     cpus = {
         "sender": site.placement.senders,
@@ -128,7 +128,7 @@ def beside(site: Site, company: Company) -> Iterator[None]:
             cpu = next(iter(cpus[company.hog].values()))
             running_meanwhile.enter_context(others.hog(cpu, 0.02, 0.02, seconds=120))
         if company.foreign_fps:
-            # Somebody else's computer has CPUs of its own: what is sent must not wait for the instrument's threads.
+            # A foreign computer has separate CPUs: its frames must not wait for the instrument's threads.
             first = ("chrt", "--fifo", PRIORITY)
             sent = others.foreign(DUT, OUT_PORT, FOREIGN_BYTES, company.foreign_fps, *first)
             running_meanwhile.enter_context(sent)
@@ -142,7 +142,7 @@ def beside(site: Site, company: Company) -> Iterator[None]:
 
 
 def ruled(port: str) -> int:
-    """Return how many frames the first rule at a port counted."""
+    """Return the frame count of the first rule on a port."""
     shown = json.loads(inside(DUT, f"nft -j list table netdev {port}"))
     rules = [one["rule"] for one in shown["nftables"] if "rule" in one]
     return sum(int(part["counter"]["packets"]) for part in rules[0]["expr"] if "counter" in part)
@@ -150,28 +150,28 @@ def ruled(port: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What the kernel counted at the ends of the tester since it was made, over all directions."""
+    """Kernel counts at the ends of the tester since their creation, over all directions."""
 
     sent: int
-    """Frames that left the sender."""
+    """Frames sent by the sender."""
     refused: int
-    """Of these, frames for which the far ring had no room."""
+    """Sent frames that the full far ring refused."""
     received: int
-    """Frames that came to the far port."""
+    """Frames received at the far port."""
 
     @property
     def lost(self) -> int:
-        """Return what did not come through."""
+        """Return the number of lost frames."""
         return self.sent - self.received
 
     def __sub__(self, before: "Kernel") -> "Kernel":
-        """Return what was counted between two readings."""
+        """Return the difference between two readings."""
         refused = self.refused - before.refused
         return Kernel(self.sent - before.sent, refused, self.received - before.received)
 
 
 def kernel_counts(outs: Sequence[str]) -> Kernel:
-    """Read the kernel's counters of the directions that leave the device by these ports."""
+    """Read the kernel's counters of the directions whose egress ports of the device are given."""
     sent = refused = received = 0
     for out in outs:
         source, target = WAYS[out]
@@ -189,9 +189,9 @@ def kernel_counts(outs: Sequence[str]) -> Kernel:
 
 
 def sustained_fps(site: Site, measure: Packets, out: str, fps: float, burst_frames: float) -> float | None:
-    """Flood the device and return what leaves it by a port, by the kernel's counter [frames/s]; None: unknown.
+    """Flood the device and return the rate of an egress port, by the kernel's counter [frames/s]; None: unknown.
 
-    The first part, in which a full bucket is spent, does not count.
+    The first part is excluded, because the device empties its full bucket in it.
     """
     spent_s = burst_frames / (fps * (FLOOD_RATIO - 1)) + 0.1
     path = f"/sys/class/net/{out}/statistics/tx_packets"

@@ -1,4 +1,4 @@
-"""Rates of known devices, as each search finds them on each path: what is right, what is marked, what is neither."""
+"""Search the rates of known devices on each path, and grade them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,11 +36,11 @@ from iolab.trial.packets.forwarding import measure_forwarding
 SEARCHES = ("bisect", "mlr", "fast")
 PATHS = ("af_xdp", "af_packet", "bpf_live")
 MARKS = (QUEUE, PARTIAL, "search-disturbed")
-"""What may be said of any known device that is not found right: its queue, no end of the search, the host."""
+"""Warnings that may explain a wrong rate of any known device: its queue, an unfinished search, the host."""
 ALWAYS = frozenset({"cpu-shared"})
-"""Marks that every trial has on a small host."""
+"""Warnings that every trial has on a small host."""
 TRUE_RATIO = 0.003
-"""How far the kernel's counters may be from what a device is set to [ratio]."""
+"""Allowed difference between the kernel's counters and a device's setting [ratio]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +48,23 @@ class RateCase:
     """A device, and a search for its rate."""
 
     device: Device
-    """What is searched."""
+    """Device under test."""
     search: str
     """bisect, mlr or fast."""
     path: str
-    """How frames are sent."""
+    """Sending path."""
     direction: str = "one-way"
-    """Who sends."""
+    """Direction."""
     loss_ratio: float = 1e-3
     """Goal."""
     options: str = ""
-    """More of the measure."""
+    """Further keys of the measure."""
     company: Company = ALONE
-    """What else runs meanwhile."""
+    """Concurrent foreign work."""
 
     @property
     def name(self) -> str:
-        """Return all of it in words."""
+        """Return a description of the case."""
         measured = f"{self.search}, {self.path}, {self.direction}, {self.loss_ratio:g}{self.options}"
         return f"{self.device.name}, {measured}{self.company.name}"
 
@@ -79,17 +79,17 @@ class RateCase:
 
     @property
     def needs(self) -> str:
-        """Return the program without which the device cannot be."""
+        """Return the required program of the device."""
         return self.device.needs
 
     @property
     def outs(self) -> tuple[str, ...]:
-        """Return the ports by which frames leave the device."""
+        """Return the egress ports of the device."""
         return tuple(self.device.fps) if self.direction == "both-ways" else (OUT,)
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Return where frames are lost above the rate: in the direction that forwards less, or in both."""
+        """Return the places where frames are lost above the rate: of the slower direction, or of both."""
         least = min(self.device.fps[out] for out in self.outs)
         return tuple(
             place for out in self.outs if self.device.fps[out] == least for place in self.device.places[out]
@@ -97,7 +97,7 @@ class RateCase:
 
     @property
     def truth_fps(self) -> float:
-        """Return the highest load at which the goal's share is lost, over all directions [frames/s]."""
+        """Return the highest load whose loss is the ratio of the goal, over all directions [frames/s]."""
         others = self.company.foreign_fps if self.device.shared else 0.0
         rates = sorted(self.device.fps[out] - others for out in self.outs)
         each = rates[0] / (1 - self.loss_ratio * len(rates))
@@ -105,7 +105,7 @@ class RateCase:
 
 
 def rate_cases() -> Iterator[RateCase]:
-    """Yield every case, those first that tell most in little time."""
+    """Yield every case, the most informative ones first."""
     shallow, deep = tbf(25_000, 64), tbf(25_000, 5_000)
     for device in (shallow, deep, policer(25_000, 64), htb(100_000, 1_000), reference(30_000)):
         yield from (RateCase(device, search, "af_xdp") for search in SEARCHES)
@@ -142,7 +142,7 @@ def rate_cases() -> Iterator[RateCase]:
 
 
 def run_rate(agent: Agent, case: RateCase) -> tuple[Outcome, str]:
-    """Make the device, check that it is what it should be, search, and judge what was found."""
+    """Build the device, check its rate, search, and judge the result."""
     device = case.device
     made = (device.machine, device.commands, device.shape)
     with lab_of(agent, case.measure, Forwarding, *made) as (site, measure):
@@ -158,7 +158,7 @@ def run_rate(agent: Agent, case: RateCase) -> tuple[Outcome, str]:
 def judged(
     case: RateCase, measured: Measured, kernel_lost: int, seen_fps: float | None
 ) -> tuple[Outcome, str]:
-    """Return what became of a case, and a line about it."""
+    """Return the outcome of a case and a line about it."""
     sample = measured.packets
     assert sample is not None
     blame = verdict([trial for trial in sample.load_trials if trial.purpose == "search"], sample.rate_fps)
@@ -186,7 +186,7 @@ def judged(
         else ("most loads close to the rate say something else" if blame.doubtful else "")
     )
     said = grade_verdict(Blame(blame.limit, EN.said.say_any(blame.place), seen, doubt), case.places)
-    # Frames of others are received by nobody, and counted by the kernel all the same.
+    # Foreign frames have no receiver, but the kernel counts them.
     if lost != kernel_lost and not case.company.foreign_fps:
         grade = Grade.WRONG
     outcome = Outcome(case.name, grade, said, unexplained)

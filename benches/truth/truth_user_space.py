@@ -1,7 +1,7 @@
-"""A device in user space, as one load trial sees it: is its tail its own, or that of an instrument that takes its CPUs?
+"""Check whether one load trial attributes the latency tail of a user-space device to the right cause.
 
-The device tells itself how long it held each frame, from the kernel's stamp of arrival on: without the instrument, when
-somebody else sends, and with it. What it held frames longer with the instrument beside it is the instrument's doing.
+The device itself records how long it held each frame, from the kernel's timestamp of arrival: without the instrument,
+with another sender, and with the instrument. The additional time with the instrument is caused by the instrument.
 """
 
 import json
@@ -23,9 +23,11 @@ from iolab.trial.packets.load_curve import measure_latency
 
 PATHS = ("af_xdp", "af_packet", "bpf_live")
 LOADS_FPS, SECONDS = (5_000, 20_000), 2
-"""A sender sleeps between the frames of the first, and stays awake between those of the second."""
+"""Loads and duration: between the frames of the first load the sender sleeps, and between those of the second it
+busy-waits."""
 APART_RATIO, APART_NS = 3.0, 1_000_000
-"""A tail is not the device's own where it is longer by this factor and by this much [ns]."""
+"""A latency tail counts as caused by the instrument if it is longer with the instrument by this factor and by this time
+[ns]."""
 FORWARDER = """
 import json, signal, socket, struct, sys, time
 into, out = (socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) for _ in range(2))
@@ -50,23 +52,24 @@ held.sort()
 lost = struct.unpack("II", into.getsockopt(263, 6, 8))[1]       # PACKET_STATISTICS
 print(json.dumps([len(held), lost, held[len(held) * 99 // 100] if held else 0]), flush=True)
 """
-"""Forwards one way, frame by frame; prints frames, frames lost in its socket, and the 99th percentile held [ns]."""
+"""Program that forwards frames in one direction, and prints the number of frames, the frames lost in its socket, and
+the p99 holding time [ns]."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserSpaceCase:
-    """A path, beside a device that is a normal process."""
+    """A sending path with a device that is a normal process."""
 
     path: str
-    """How frames are sent."""
+    """Sending path."""
     fps: int
-    """How many [frames/s]."""
+    """Rate [frames/s]."""
     needs: str = "ip"
-    """Program without which it cannot be."""
+    """Required program."""
 
     @property
     def name(self) -> str:
-        """Return it in words."""
+        """Return a description."""
         return f"a device in user space, {self.path}, {self.fps}"
 
     @property
@@ -77,14 +80,14 @@ class UserSpaceCase:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the device says of itself."""
+    """Report of the device."""
 
     frames: int
-    """Forwarded."""
+    """Forwarded frames."""
     lost: int
-    """Lost in its socket."""
+    """Frames lost in its socket."""
     p99_ns: int
-    """99th percentile of the time it held a frame [ns]."""
+    """p99 of the holding time of a frame [ns]."""
 
 
 def user_space_cases() -> Iterator[UserSpaceCase]:
@@ -93,7 +96,7 @@ def user_space_cases() -> Iterator[UserSpaceCase]:
 
 
 def run_user_space(agent: Agent, case: UserSpaceCase) -> tuple[Outcome, str]:
-    """Ask the device for its own tail, without the instrument and with it, and judge what the instrument says."""
+    """Measure the device's tail without and with the instrument, and judge the instrument's conclusion."""
     apart = ("ip link set eth0 nomaster", "ip link set eth1 nomaster")
     with lab_of(agent, case.measure, Latency, "forward: bridge", apart) as (site, measure):
         with forwarding() as alone, foreign(TESTER, "p0", COUNTED_BYTES, case.fps):
@@ -124,7 +127,7 @@ def run_user_space(agent: Agent, case: UserSpaceCase) -> tuple[Outcome, str]:
 
 @contextmanager
 def forwarding() -> Iterator[list[Held]]:
-    """Run the device meanwhile; the list then holds what it says of itself."""
+    """Run the device in the background; the list then contains its report."""
     said: list[Held] = []
     with running(*within(DUT, sys.executable, "-c", FORWARDER)) as device:
         try:

@@ -1,9 +1,9 @@
-"""The watch measured: cost per frame, lost frames, cost to a TCP stream, and its windows beside a capture.
+"""Measure the watch: cost per frame, lost frames, cost to a TCP stream, and its windows against a capture.
 
 Usage: python -m benches.truth.watch [frames] [tcp] [windows]; all of them take about four minutes. Needs root, iperf3,
-tcpdump and two CPUs; builds two examples. Every section prints what was seen beside its bound; the exit status is 1
-when one was missed.
-The capture is tcpdump's at the same port: its stamps are the stack's, some tenths of a microsecond before the watch's.
+tcpdump and two CPUs; builds two examples. Every section prints each result with its bound; the exit status is 1 if a
+bound is missed. The capture is tcpdump's at the same port: its timestamps are the stack's, some tenths of a microsecond
+before the watch's.
 """
 
 import json
@@ -45,18 +45,19 @@ NEAR, FAR = "iolab-near", "iolab-far"
 MOST_NS, LEAST_FPS, MOST_TCP_RATIO = 35.0, 1e6, 0.05
 WINDOW_NS = 12_000
 SHIFT_NS = 50_000
-"""What the stamp of a capture and the time of the program may be apart: an interrupt of the host lies between."""
+"""Allowed difference between a capture's timestamp and the program's time, because an interrupt may occur in
+between."""
 Sender = Callable[[], None]
 
 
 @contextmanager
 def hung(what: str, seconds: float) -> Iterator[list[str]]:
-    """Hang a program on the far port; on leaving, the list has what it counted."""
+    """Attach a program to the far port; on exit, the list contains its counts."""
     found: list[str] = []
     if not what:
         yield found
         return
-    # A watch takes the kernel's stamps where a table of flows shows that other CPUs may take frames in.
+    # A watch uses kernel timestamps if a table of flows shows that other CPUs may process frames.
     table = f"echo {int(what == 'stamped')} > /sys/class/net/eth0/queues/rx-0/rps_flow_cnt"
     output(*within(FAR, "sh", "-c", table))
     hangs = "bins" if what == "stamped" else what
@@ -67,13 +68,13 @@ def hung(what: str, seconds: float) -> Iterator[list[str]]:
 
 
 def blast(path: str = "xdp", seconds: float = 2.0, **more: int) -> None:
-    """Send frames of 60 B as fast as they go, or as asked."""
+    """Send frames of 60 B at the maximum or the requested rate."""
     words = [f"{key}={value}" for key, value in more.items()]
     output(*within(NEAR, str(EXAMPLES / "blast"), "eth0", path, f"seconds={seconds}", "cpu=0", *words))
 
 
 def blasted(what: str) -> tuple[int, list[str]]:
-    """Return the frames that the far port received in a blast of 2 s, and what the program on it counted."""
+    """Return the frames that the far port received in a blast of 2 s, and the program's count."""
     before = interface_count(FAR, "eth0", "rx_packets")
     with hung(what, 2.6) as said:
         blast(seconds=2.0)
@@ -81,7 +82,7 @@ def blasted(what: str) -> tuple[int, list[str]]:
 
 
 def frames() -> bool:
-    """Frames per second with nothing, an empty program and the watch, in turn."""
+    """Measure frames per second with nothing, an empty program and the watch, in turn."""
     passed = alternated(
         {what: partial(blasted, what) for what in ("", "idle", "bins", "stamped", "flows")}, 5
     )
@@ -111,7 +112,7 @@ def frames() -> bool:
 
 
 def stream(seconds: float, *options: str) -> float:
-    """Return what an iperf3 TCP stream carries [bit/s]: the client on one CPU, the server on the other."""
+    """Return the rate of an iperf3 TCP stream [bit/s]: client and server on different CPUs."""
     with serving(FAR, 5201, "taskset", "-c", "1"):
         argv = ("taskset", "-c", "0", "iperf3", "-c", "198.18.0.2", "-t", str(seconds), "-J", *options)
         done = json.loads(output(*within(NEAR, *argv)))
@@ -119,13 +120,13 @@ def stream(seconds: float, *options: str) -> float:
 
 
 def streamed(what: str) -> float:
-    """Return what a stream carries with a program hung on the far port [bit/s]."""
+    """Return the rate of a stream with a program attached to the far port [bit/s]."""
     with hung(what, 4.4):
         return stream(3)
 
 
 def tcp() -> bool:
-    """A TCP stream with the watch and without, in turn."""
+    """Measure a TCP stream with and without the watch, in turn."""
     rates = alternated({what: partial(streamed, what) for what in ("", "bins")}, 8)
     plain, watched = (statistics.median(own) for own in rates.values())
     cost = 1 - watched / plain
@@ -137,7 +138,7 @@ def tcp() -> bool:
 
 
 def captured(path: Path, segment_bytes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Read a capture (pcap, ns): times [ns, wall clock], frames and bytes of each packet as a wire would carry them."""
+    """Return the packets of a capture (pcap, ns): times [ns, wall clock], and frames and bytes as on a line."""
     data = path.read_bytes()
     assert struct.unpack_from("<I", data)[0] == 0xA1B23C4D, "a capture with stamps in ns"
     rows, at = [], 24
@@ -157,7 +158,7 @@ def captured(path: Path, segment_bytes: int) -> tuple[np.ndarray, np.ndarray, np
 def watched_beside(
     agent: Agent, send: Sender, path: Path
 ) -> tuple[WatchedPoint, np.ndarray, np.ndarray, np.ndarray]:
-    """Watch and capture the same traffic; return the point, and number, frames and bytes of its windows."""
+    """Watch and capture the same traffic; return the watch point, and the number, frames and bytes of its windows."""
     params = {
         "id": "bench", "points": [{"netns": FAR, "interface": "eth0", "hook": "ingress"}],
         "windows_ns": [WINDOW_NS], "train_gap_ns": 5000, "rates_bps": [10**9], "kept_bytes": 50_000_000,
@@ -171,9 +172,9 @@ def watched_beside(
         assert said, f"{argv}: it ended; is tcpdump installed?"
         start_watch(agent, params)
         send()
-        time.sleep(0.5)  # what is on the way arrives, and is captured
+        time.sleep(0.5)  # frames in transit arrive and are captured
         seen = stop_watch(agent, "bench").points[0]
-        time.sleep(1.5)  # the kernel gives a block that is not full after a second
+        time.sleep(1.5)  # the kernel returns an incomplete block after a second
         capture.terminate()
         said = capture.stderr.read()
     assert "\n0 packets dropped" in f"\n{said}", said
@@ -183,7 +184,7 @@ def watched_beside(
 
 
 def windows() -> bool:
-    """Windows of 12 us beside an offline count of a capture, for every way to send."""
+    """Compare windows of 12 us with the counts of a capture, for every sending path."""
     held = []
     with open_agent() as agent, tempfile.TemporaryDirectory() as folder:
         cases: list[tuple[str, str, Sender]] = [
@@ -202,13 +203,13 @@ def windows() -> bool:
 
 
 def void(_: float) -> None:
-    """Take a figure that nobody needs."""
+    """Discard a figure."""
 
 
 def compare(
     name: str, seen: WatchedPoint, found: list[np.ndarray], capture: tuple[np.ndarray, ...], offset: int
 ) -> bool:
-    """Compare windows with a capture: all frames and bytes, and each window but for frames at its very edge."""
+    """Compare windows with a capture: all frames and bytes, and each window except for frames at its edges."""
     numbers, counts, sizes = found
     times, captured_frames, captured_bytes = capture
     same = (int(counts.sum()), int(sizes.sum())) == (int(captured_frames.sum()), int(captured_bytes.sum()))
@@ -239,7 +240,7 @@ ARGUMENTS = (Argument("section", tuple(SECTIONS), "what is measured", allowed=tu
 
 
 def main() -> int:
-    """Measure what was asked for."""
+    """Run the requested measurements."""
     asked = arguments(__doc__, *ARGUMENTS).section
     examples("iolab-port")
     with joined(End(NEAR, "eth0", "198.18.0.1/24"), End(FAR, "eth0", "198.18.0.2/24")):

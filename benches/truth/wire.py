@@ -1,8 +1,8 @@
-"""Wires measured: frames a second, TCP, what delays are off by, CPU when idle, rate, chance, and super-frames.
+"""Measure emulated links: frames per second, TCP, delay error, idle CPU use, rate, random loss, and super-frames.
 
 Usage: python -m benches.truth.wire [SECTION ...]; all of them take about five minutes. Needs root, iperf3 and two CPUs.
-Every section prints what was seen beside its bound, and the exit status is 1 when one was missed. Delays are those
-between the kernel's stamps at both ends, so they hold what the kernel itself takes there.
+Every section prints each result with its bound, and the exit status is 1 if a bound is missed. Delays are those between
+the kernel's timestamps at both ends, so they include the time that the kernel itself takes there.
 """
 
 import json
@@ -55,15 +55,15 @@ WINDOWS = (
     "net.ipv4.tcp_no_metrics_save: 1}"
 )
 ROUNDS = 3
-"""Of TCP: where the scheduler puts its programs is another thing each time."""
+"""Number of rounds of TCP, because the scheduler places its programs differently each time."""
 Z_99 = 2.576
-"""Of a 99 % interval."""
+"""Half width of a 99 % interval, in standard deviations."""
 MOST_LEFT_OUT = 20
-"""Pieces of the runs of losses."""
+"""Limit for discarded pieces of loss runs."""
 
 
 def stream(seconds: int = 10) -> float:
-    """Return what one iperf3 TCP stream carries in the second half of its time [Gbit/s]."""
+    """Return the rate of one iperf3 TCP stream in the second half of its time [Gbit/s]."""
     argv = within(NEAR, "iperf3", "-c", address_of(FAR, "eth0"), "-t", str(seconds), "-J")
     with serving(FAR):
         done = json.loads(output(*argv))
@@ -72,7 +72,7 @@ def stream(seconds: int = 10) -> float:
 
 
 def tcp(agent: Agent) -> bool:
-    """One TCP stream through 10 ms, with super-frames and with every frame apart."""
+    """Measure one TCP stream through 10 ms, with super-frames and with segmented frames."""
     held = True
     for name, more, least in (
         ("TCP in super-frames", "mtu: 1500", LEAST_WHOLE_GBPS),
@@ -80,7 +80,7 @@ def tcp(agent: Agent) -> bool:
     ):
         found, missing = [], 0
         for _ in range(ROUNDS):
-            with wired(agent, f"{{{DELAY}}}", more, WINDOWS, scheduling="normal"):  # as beside streams
+            with wired(agent, f"{{{DELAY}}}", more, WINDOWS, scheduling="normal"):  # as for streams
                 before = counted(agent)
                 found.append(stream())
                 missing += sum(
@@ -95,7 +95,7 @@ def tcp(agent: Agent) -> bool:
 
 
 def passed(agent: Agent, wire: str, fps: float, seconds: float) -> tuple[list[Seen], list[Seen]]:
-    """Return datagrams as they were sent into a wire, and as they came out."""
+    """Return datagrams as sent into an emulated link, and as received from it."""
     with wired(agent, wire):
         room = int(fps * seconds * 1.2) + 1000
         here, there = Ring(NEAR, "eth0", room), Ring(FAR, "eth0", room)
@@ -104,7 +104,7 @@ def passed(agent: Agent, wire: str, fps: float, seconds: float) -> tuple[list[Se
 
 
 def generated(agent: Agent, wire: str, fps: float, seconds: float, size: int) -> list[Seen]:
-    """Return the generator's frames as they came out of a wire."""
+    """Return the generator's frames as received from an emulated link."""
     with wired(agent, wire) as (site, measure):
         there = Ring(FAR, "eth0", int(fps * seconds * 1.2) + 1000)
         with sender(agent, site, measure.model_copy(update={"frame_size": size})) as send:
@@ -118,7 +118,7 @@ def by_number(seen: Sequence[Seen]) -> dict[int, Seen]:
 
 
 def delay(agent: Agent) -> bool:
-    """What is added to 10 ms, while the thread waits (10 kpps) and while it polls (100 kpps)."""
+    """Measure the error of a 10 ms delay, while the thread waits (10 kpps) and while it polls (100 kpps)."""
     held = True
     for name, fps, most_p99 in (
         ("waiting", 10_000, MOST_P99_WAITING_NS),
@@ -135,11 +135,11 @@ def delay(agent: Agent) -> bool:
 
 
 def idle(agent: Agent) -> bool:
-    """CPU of a wire through which nothing comes."""
+    """Measure the CPU use of an idle emulated link."""
     with wired(agent, f"{{{DELAY}}}"):
-        time.sleep(1)  # its making is over
+        time.sleep(1)  # the link has been created
         began, begin_ns = thread_cpu_ns(), time.monotonic_ns()
-        time.sleep(5)  # the span that is measured
+        time.sleep(5)  # the measured span
         ratio = (thread_cpu_ns() - began) / (time.monotonic_ns() - begin_ns)
     return verdict(
         "idle", f"{ratio:.3%} of a CPU (most {MOST_IDLE_RATIO:.0%})", held=ratio <= MOST_IDLE_RATIO
@@ -147,7 +147,7 @@ def idle(agent: Agent) -> bool:
 
 
 def rate(agent: Agent) -> bool:
-    """What a line of 100 Mbit/s passes, from the first frame to the last."""
+    """Measure the rate of a 100 Mbit/s line, from the first frame to the last."""
     there = generated(agent, "{rate: 100Mbit, queue: 1M}", 12_000, 10, 1518)
     left = [one for one in there if sequence_of(one) is not None]
     bits = sum(one.length + 4 for one in left[1:]) * 8
@@ -157,7 +157,7 @@ def rate(agent: Agent) -> bool:
 
 
 def loss(agent: Agent) -> bool:
-    """10^7 frames: random loss in its 99 % interval, and the runs of Gilbert and Elliott."""
+    """Measure the loss of 10^7 frames: random loss in its 99 % interval, and Gilbert-Elliott runs."""
     with wired(agent, "{loss: 1%}") as (site, measure), sender(agent, site, measure) as send:
         while (way := counted(agent)[0]).arrived_frames < 10_000_000:
             send(0.7e6, 5)
@@ -169,9 +169,10 @@ def loss(agent: Agent) -> bool:
 
 
 def bursts(agent: Agent) -> bool:
-    """The runs that Gilbert and Elliott's loss makes, by the numbers of the frames that came through.
+    """Return the Gilbert-Elliott loss runs, by the numbers of the received frames.
 
-    A frame that the wire did not get is missing there, too: pieces in which one did not reach it are left out.
+    A frame that did not reach the emulated link is also missing at the receiver, so parts with such a frame are left
+    out.
     """
     runs: Counter[int] = Counter()
     total, left_out, seconds, fps = 0, 0, 4.0, 0.25e6
@@ -192,7 +193,7 @@ def bursts(agent: Agent) -> bool:
 
 
 def geometric(runs: Counter[int], total: int) -> bool:
-    """Tell whether runs of lost frames are geometric with the ratio 1/4: chi-squared over lengths 1 to 8 and above."""
+    """Return whether runs of lost frames are geometric with ratio 1/4: chi-squared over lengths 1 to 8 and above."""
     count, p, chi_squared = sum(runs.values()), 0.25, 0.0
     for length in range(1, 10):
         tail = (1 - p) ** (length - 1)
@@ -204,7 +205,7 @@ def geometric(runs: Counter[int], total: int) -> bool:
 
 
 def survivors(agent: Agent, more: str) -> tuple[list[int], WayCounts]:
-    """Return the numbers of UDP datagrams that came through a wire, and what it counted; sent 40 at a time."""
+    """Return the numbers of UDP datagrams that passed an emulated link, and its counts; sent 40 at a time."""
     with wired(agent, "{loss: 10%, corrupt: 1%, duplicate: 1%, seed: 7}", more):
         (row,) = json.loads(output("ip", "-n", FAR, "-j", "addr", "show", "dev", "eth0"))
         address = next(one["local"] for one in row["addr_info"] if one["family"] == "inet")
@@ -222,7 +223,7 @@ def survivors(agent: Agent, more: str) -> tuple[list[int], WayCounts]:
             numbers = range(number, number + 40)
             sender_socket.sendto(b"".join(struct.pack("!I", one) * 250 for one in numbers), (address, 5001))
             number += 40
-            time.sleep(0.001)  # no more than the receiver's buffer holds
+            time.sleep(0.001)  # at most as many as fit into the receiver's buffer
         try:
             while True:
                 found.append(struct.unpack("!I", receiver.recv(2000)[:4])[0])
@@ -231,7 +232,7 @@ def survivors(agent: Agent, more: str) -> tuple[list[int], WayCounts]:
 
 
 def gso(agent: Agent) -> bool:
-    """The same datagrams through the same wire, in super-frames and apart: the same come through."""
+    """Check that the same datagrams pass an emulated link in super-frames and as single frames."""
     whole, counts = survivors(agent, "mtu: 1500")
     apart, counts_apart = survivors(agent, APART)
     same = whole == apart and counts.stages == counts_apart.stages and len(whole) > 10_000
@@ -259,7 +260,7 @@ blocks: 2
 
 
 def netem() -> bool:
-    """What iolab's wire and netem carry in one emulated guest: the ratio, for whose figures nothing else counts."""
+    """Compare iolab's emulated link with netem in one emulated guest: only the ratio counts."""
     with tempfile.TemporaryDirectory() as folder:
         run = ran(IN_A_GUEST, Path(folder))
         found: dict[tuple[str, str], list[float]] = {}
@@ -284,11 +285,11 @@ ARGUMENTS = (Argument("section", NAMES, "what is measured", allowed=NAMES, sever
 
 
 def main() -> None:
-    """Run the sections that are asked for."""
+    """Run the requested sections."""
     held = True
     for name in arguments(__doc__, *ARGUMENTS).section:
         if name == "netem":
-            held &= netem()  # by iolab as a whole, whose agent would find one of ours on the host
+            held &= netem()  # this section is a whole run of iolab, which refuses a host with a second agent
             continue
         with open_agent() as agent:
             held &= SECTIONS[name](agent)

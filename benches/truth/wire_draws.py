@@ -1,7 +1,7 @@
-"""Chance on emulated links: draws that are independent, first frames that are not special, intervals that cover.
+"""Check that random draws of emulated links are independent and unbiased, and that intervals contain the truth.
 
 Usage: python -m benches.truth.wire_draws [draws] [first] [virtual] [running]; without words all four. `running` needs
-root. Exit status 1 where one does not hold.
+root. The exit status is 1 if a check fails.
 
 draws    all pairs of link, direction, stage and block: correlation of 10^5 draws, at most 4 / sqrt(10^5) each; the
          draws are computed here by the published SplitMix64, from the seeds that the agent's code gives each stage
@@ -47,13 +47,13 @@ LOSS, JITTER = CHANCES[:1], CHANCES[4:5]
 
 
 def told(held: bool, said: str) -> bool:
-    """Print a result, and return whether it holds."""
+    """Print a result, and return whether it is within its limits."""
     print(f"{'ok  ' if held else 'FAIL'} {said}", flush=True)
     return held
 
 
 def through(asked: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
-    """Return what the agent's stages did in virtual time, for each request."""
+    """Return the agent's decisions in virtual time, for each request."""
     manifest = ("--manifest-path", str(ROOT / "Cargo.toml"))
     argv = ("cargo", "run", *manifest, "-q", "--release", "-p", "iolab-traffic", "--example", "virtual_wire")
     lines = "".join(json.dumps(one) + "\n" for one in asked)
@@ -63,7 +63,7 @@ def through(asked: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
 def request(
     chances: Sequence[Json], seed: int, way: int, frames: int, every_ns: int = 20_000_000
 ) -> dict[str, Json]:
-    """Return what is asked of the stages of one way."""
+    """Return the request for the stages of one direction."""
     return {"impairments": list(chances), "seed": seed, "way": way, "frames": frames, "every_ns": every_ns}
 
 
@@ -79,7 +79,7 @@ def split_mix(seed: int) -> NDArray[np.float64]:
 
 
 def draws() -> bool:
-    """All pairs of link, direction, stage and block."""
+    """Check all pairs of link, direction, stage and block."""
     asked = [
         request(CHANCES, draw_seed(1, block, link, 1), way, 0)
         for link in LINKS
@@ -97,7 +97,7 @@ def draws() -> bool:
 
 
 def first() -> bool:
-    """Frames 1, 2 and 3 over 10^4 seeds: those of n frames less those of n - 1."""
+    """Check frames 1, 2 and 3 over 10^4 seeds: counts of n frames minus those of n - 1."""
     seeds = [draw_seed(seed, 1, "path", 1) for seed in range(1, 10_001)]
     lost = [
         np.array([one["lost_frames"] for one in through([request(LOSS, seed, 0, frames) for seed in seeds])])
@@ -110,13 +110,13 @@ def first() -> bool:
 
 
 def covered(samples: Sequence[Sequence[float]], truth: float) -> float:
-    """Return the share of experiments whose interval over their blocks holds the truth."""
+    """Return the share of experiments whose interval over their blocks contains the truth."""
     found = [interval_of_mean(np.array(one, dtype=np.float64)) for one in samples]
     return sum(one is not None and one.low <= truth <= one.high for one in found) / len(found)
 
 
 def blocks_of(chances: Sequence[Json], frames: int, experiments: int) -> Iterator[list[dict[str, Json]]]:
-    """Yield what each experiment's blocks did."""
+    """Yield the results of each experiment's blocks."""
     numbers = range(1, BLOCKS + 1)
     asked = [
         request(chances, draw_seed(seed, block, "path", 1), 0, frames)
@@ -129,7 +129,7 @@ def blocks_of(chances: Sequence[Json], frames: int, experiments: int) -> Iterato
 
 
 def in_virtual_time() -> bool:
-    """Loss and delay over 1000 experiments."""
+    """Check loss and delay over 1000 experiments."""
     lost = [[one["lost_frames"] / 5000 for one in own] for own in blocks_of(LOSS, 5000, 1000)]
     stayed = [[one["stay_mean_ns"] for one in own] for own in blocks_of(JITTER, 1000, 1000)]
     shares = {"loss": covered(lost, 0.02), "delay": covered(stayed, 10e6)}
@@ -138,7 +138,7 @@ def in_virtual_time() -> bool:
 
 
 def running(experiments: int = 200, frames: int = 2000) -> bool:
-    """The same over wires that run: each is a link, whose taps are in one namespace."""
+    """Check the loss of running emulated links, whose taps are in one namespace."""
     with open_agent() as agent:
         lost = list(on_wires(agent, experiments, frames))
     share = covered(lost, 0.02)
@@ -167,7 +167,7 @@ def on_wires(agent: Agent, experiments: int, frames: int) -> Iterator[list[float
 
 
 def block_of(agent: Agent, netns: str, link: str, block: int, frames: int) -> float:
-    """Return the share that a wire lost of the frames of one block."""
+    """Return the loss ratio of one block of an emulated link."""
     seed = draw_seed(1, block, link, 1)
     agent.call("wire.restart_draws", {"id": link, "seeds": [seed, seed]})
     before = agent.ask(WireCounts, "wire.read", {"id": link}).ways[0]
@@ -190,7 +190,7 @@ ARGUMENTS = (Argument("check", tuple(CHECKS), "what is checked", allowed=tuple(C
 
 
 def main() -> int:
-    """Run those that were asked for."""
+    """Run the requested checks."""
     held = [CHECKS[word]() for word in arguments(__doc__, *ARGUMENTS).check]
     return int(not all(held))
 

@@ -1,4 +1,4 @@
-"""Small frames through a wire, as fast as they can be sent: a section of benches/truth/wire.py."""
+"""Send small frames through an emulated link at the maximum rate: a section of benches/truth/wire.py."""
 
 import statistics
 import time
@@ -18,10 +18,10 @@ LEAST_FPS = 0.9e6
 
 
 def frames(agent: Agent) -> bool:
-    """64 B as fast as they can be sent, through taps and through veth pairs: the generator is not what is measured.
+    """Send frames of 64 B at the maximum rate, through taps and veth pairs, not limited by the generator.
 
-    A thread of the generator sends at most 0.8 Mpps into a veth pair with a program, so the last round floods it by
-    live frames alone, three times as many: what is not read is counted.
+    A thread of the generator sends at most 0.8 Mpps into a veth pair with a program, so the last round floods
+    the pair with live frames alone, three times as many; frames that are not read are counted.
     """
     most_fps, missing = 0.0, 0
     for carrier, more, path in (
@@ -55,15 +55,15 @@ def frames(agent: Agent) -> bool:
 
 
 def offered(send: Callable[[float, float], dict[str, Any]]) -> tuple[int, float]:
-    """Have the generator send as fast as it can; return the frames that were offered, and for how long [s]."""
+    """Send at the generator's maximum rate; return the offered frames, and the time [s]."""
     sent = send(1.6e6, 2)
     return sent["offered_frames"], (sent["end_ns"] - sent["begin_ns"]) / 1e9
 
 
 def flood() -> tuple[int, float]:
-    """Send live frames as fast as they leave; return how many left, and for how long [s]."""
+    """Send live frames at the maximum rate; return their number, and the time [s]."""
     program = examples("iolab-traffic") / "paced"
     before = interface_count(NEAR, "eth0", "tx_packets")
     output(*within(NEAR, str(program), "eth0", "bpf_live", "seconds=2", "cpu=0"))
-    time.sleep(0.3)  # what is on the way arrives
+    time.sleep(0.3)  # frames in transit arrive
     return interface_count(NEAR, "eth0", "tx_packets") - before, 2.0

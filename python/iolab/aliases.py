@@ -1,8 +1,8 @@
-"""Old names that are still accepted: codes, keys of YAML and JSON, columns of CSV, import paths. One table.
+"""The table of old names that are still accepted: codes, keys of YAML and JSON, columns of CSV, import paths.
 
-What users and other packages write is accepted with a notice in the minor version that renamed it, and refused from the
-next one on with a message that names the new name. What iolab itself stored is read for ever, without a notice: nobody
-can change a record. docs/reference/compatibility.md has the rule.
+Old names that users and other packages write are accepted with a notice in the minor version that renamed them; later
+versions reject them with a message that contains the new name. Records that iolab stored remain readable forever
+without a notice, because stored records cannot be changed. docs/reference/compatibility.md has the rule.
 """
 
 import sys
@@ -17,7 +17,7 @@ from types import ModuleType
 from iolab import __version__
 
 ANY = "*"
-"""In the place of a YAML key: any name."""
+"""Wildcard for any name at this position in the path of a YAML key."""
 
 
 def _minor(version: str) -> tuple[int, int]:
@@ -26,39 +26,39 @@ def _minor(version: str) -> tuple[int, int]:
 
 
 class Sort(StrEnum):
-    """What is named, in the words of a notice."""
+    """Kinds of renamed objects; each value is the name of the kind in notices."""
 
     CODE = "code"
-    """Of a statement in a record."""
+    """Code of a statement in a record."""
     JSON_KEY = "JSON key"
-    """Of a record; `within` is the type that has it, or the code of the statement."""
+    """Key of a record; `within` is the record's type, or the code of the statement."""
     YAML_KEY = "key"
-    """Of an experiment file; `within` is its place: measure.* or lab.links.*.shape."""
+    """Key of an experiment file; `within` is the place of the key: measure.* or lab.links.*.shape."""
     CSV_COLUMN = "column"
-    """Of a file of published figures."""
+    """Column in a file of published figures."""
     IMPORT = "import path"
-    """A module, with all below it, or a name of `iolab.plugin` as iolab.plugin:NAME."""
+    """A module with all its submodules, or a name in `iolab.plugin`, written as iolab.plugin:NAME."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """A name that was changed."""
+    """A changed name."""
 
     sort: Sort
-    """What it is the name of."""
+    """Kind of the renamed object."""
     old: str
-    """The name before."""
+    """Old name."""
     new: str
-    """The name now."""
+    """New name."""
     within: str = ""
-    """Where it is the name of that; empty: everywhere."""
+    """Where the old name was used; empty: everywhere."""
     kind: str = ""
-    """Of a YAML key, the kind of machine or measure that has it; empty: every kind there."""
+    """For a YAML key, the kind of machine or measure that has the key; empty: every kind at that place."""
     since: str
-    """The minor version that renamed it, such as 0.2: the last one in which users may write the old name."""
+    """Minor version that renamed the object, such as 0.2: the last version in which users may write the old name."""
 
     def __post_init__(self) -> None:
-        """Refuse a version without a minor number. Raises ValueError."""
+        """Reject a version without a minor number. Raises ValueError."""
         _minor(self.since)
 
     @property
@@ -67,7 +67,7 @@ class Alias:
         return _minor(__version__) <= _minor(self.since)
 
     def notice(self, place: str) -> str:
-        """Return what to change at a place while the old name is accepted."""
+        """Return the notice for an accepted old name at a place."""
         major, minor = _minor(self.since)
         return (
             f"{place}: the {self.sort} {self.old!r} is now called {self.new!r}; "
@@ -78,45 +78,48 @@ class Alias:
 ALIASES: tuple[Alias, ...] = (
     Alias(sort=Sort.IMPORT, old="iolab.plugin:Beside", new="iolab.plugin:WithInstrument", since="0.1"),
 )
-"""The table. Rows stay: records with the old names stay, too."""
+"""Table of all aliases. Rows are never removed, because old records must remain readable."""
 
 
 class OldName(FutureWarning):
-    """Somebody wrote an old name. The command line shows it on standard error."""
+    """Warning about an old name. The command line shows such warnings on standard error."""
 
 
 def aliases(sort: Sort, within: str | None = None) -> Iterator[Alias]:
-    """Yield the aliases of a sort, and of one place where that is given."""
+    """Yield the aliases of a kind, optionally only of one scope."""
     return (row for row in ALIASES if row.sort is sort and within in (None, row.within))
 
 
 def give_notice(row: Alias, place: str, depth: int = 2) -> None:
-    """Say that an old name was written at a place; `depth`: frames from here to the code that wrote it."""
+    """Warn about an old name at a place.
+
+    `depth` is the number of stack frames between the caller and the code that used the name.
+    """
     warnings.warn(OldName(row.notice(place)), stacklevel=depth + 1)
 
 
 def new_code(code: str) -> str:
-    """Return the code that a stored statement has today."""
+    """Return the current code for a code in a stored statement."""
     return next((row.new for row in aliases(Sort.CODE) if row.old == code), code)
 
 
 def new_keys(stored: Mapping[str, object], within: str) -> Mapping[str, object]:
-    """Return a stored object with the keys that its type, or its statement, has today."""
+    """Return a stored object with the current keys of its type or statement."""
     old = {row.old: row.new for row in aliases(Sort.JSON_KEY, within)}
     return {old.get(key, key): value for key, value in stored.items()} if old else stored
 
 
 def new_module(name: str) -> Alias | None:
-    """Return the alias of a module: its own, or that of the package it was in."""
+    """Return the alias of a module, or of the package that contained the module."""
     rows = (row for row in aliases(Sort.IMPORT) if f"{name}.".startswith(f"{row.old}."))
     return max(rows, key=lambda row: len(row.old), default=None)
 
 
 def new_attribute(module: str, name: str) -> object:
-    """Return what a name of a public module is called today, with a notice.
+    """Return the current value of an old name in a public module, with a notice.
 
     Raises:
-        AttributeError: it never had that name, or the old name is no longer accepted.
+        AttributeError: there is no such old name, or it is no longer accepted.
     """
     row = next((row for row in aliases(Sort.IMPORT) if row.old == f"{module}:{name}"), None)
     if row is None:
@@ -128,12 +131,12 @@ def new_attribute(module: str, name: str) -> object:
 
 
 class OldModules:
-    """Imports a module by the name that it had. Asked only for modules that nothing else finds."""
+    """Importer of modules under their old names, used only for modules that no other finder finds."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to import a module by its old name; None: it never had that name.
+        """Return the import specification for an old name of a module; None: there is no such old name.
 
         Raises:
             ModuleNotFoundError: the old name is no longer accepted.
@@ -147,10 +150,10 @@ class OldModules:
         return ModuleSpec(fullname, self, is_package=True)  # type: ignore[arg-type]  # importlib.abc is slow to load
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Leave it to Python to make the module."""
+        """Let Python create the module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Fill a module with what the one of the new name has."""
+        """Fill a module with the content of the module that has the new name."""
         row = new_module(module.__name__)
         assert row is not None
         own = import_module(row.new + module.__name__.removeprefix(row.old))
@@ -162,7 +165,7 @@ class OldModules:
 
 
 def _importer() -> str:
-    """Return the file that imports: the first on the way here that is no part of the import system or of iolab."""
+    """Return the file with the import statement: the first caller outside the import system and this module."""
     frame = sys._getframe(1)
     while frame.f_back is not None:
         name = str(frame.f_globals.get("__name__", ""))

@@ -1,14 +1,14 @@
-"""The exception tree; each class has the exit code that the command line ends with.
+"""The exception tree, with the exit status of the command line for each class.
 
 IolabError
-|-- InputError         2  what the user wrote is wrong (carries every problem found)
-|-- UnsupportedError   3  this host cannot do what is asked
-|-- AgentError         3  an agent is missing or broke off
+|-- InputError         2  the input is invalid (contains all problems)
+|-- UnsupportedError   3  this host cannot run the experiment
+|-- AgentError         3  an agent could not be started, or was lost
 |   `-- Refused        3  an agent answered with an error
-|-- LabError           3  the lab could not be brought about or taken down
-|-- TrialFailed        1  a trial could not be carried out; the run records it and goes on
+|-- LabError           3  the lab could not be built or taken down
+|-- TrialFailed        1  a trial could not be run; the run records it and continues
 |-- StoreError         3  the run folder cannot be read or written
-`-- InterruptedRun     4  stopped before the end; the run can be resumed
+`-- InterruptedRun     4  the run was stopped before its end and can be resumed
 """
 
 from collections.abc import Sequence
@@ -19,29 +19,31 @@ from iolab.locale import ENGLISH, Phrase, Text, say
 
 
 class ExitCode(IntEnum):
-    """What the process tells its caller."""
+    """Exit statuses of the process."""
 
     DONE = 0
     TRIALS_FAILED = 1
     INPUT_WRONG = 2
     HOST_CANNOT = 3
     INTERRUPTED = 4
+    NOT_MET = 5
+    NOT_DECIDED = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with the input, said so that it can be mended at once."""
+    """A problem with the input, and the information that the user needs to correct it."""
 
     where: str
-    """Place as file:line, or the option's name."""
+    """Place of the problem as file:line, or the name of an option."""
     doing: Text
-    """What was being read or decided."""
+    """The action during which the problem was detected."""
     seen: Text
-    """The offending value."""
+    """The invalid value."""
     allowed: Text
-    """What would have been accepted."""
+    """Description of valid values."""
     advice: Text = ""
-    """What to do next; the nearest valid word where there is one."""
+    """What the user can do next, for example use the closest valid word."""
 
     def say(self, language: str = ENGLISH) -> str:
         """Return the problem as one line in a language."""
@@ -57,17 +59,17 @@ class Problem:
 
 
 class IolabError(Exception):
-    """Everything that iolab reports on purpose."""
+    """Base class of all errors that iolab reports."""
 
     exit_code: ExitCode = ExitCode.HOST_CANNOT
 
     def say(self, language: str = ENGLISH) -> str:
-        """Return what went wrong in a language."""
+        """Return the error message in a language."""
         return say(self.args[0], language) if self.args else ""
 
 
 class InputError(IolabError):
-    """The experiment file, an option or a run folder's content is wrong."""
+    """The experiment file, an option or the content of a run folder is invalid."""
 
     exit_code = ExitCode.INPUT_WRONG
 
@@ -76,7 +78,7 @@ class InputError(IolabError):
         super().__init__(*self.problems)
 
     def say(self, language: str = ENGLISH) -> str:
-        """Return the problems in a language, one a line."""
+        """Return the problems in a language, one per line."""
         return "\n".join(problem.say(language) for problem in self.problems)
 
     def __str__(self) -> str:
@@ -84,39 +86,39 @@ class InputError(IolabError):
 
 
 class UnsupportedError(IolabError):
-    """This host cannot build or measure what the experiment asks for."""
+    """This host cannot build or measure the experiment."""
 
 
 class AgentError(IolabError):
-    """An agent could not be started, refused a request, or went away."""
+    """An agent could not be started, rejected a request, or was lost."""
 
 
 class Refused(AgentError):
     """The agent answered with an error."""
 
     def __init__(self, method: str, code: int, message: str, data: object) -> None:
-        super().__init__(message or f"{method}: error {code}")
+        super().__init__(message or Phrase("errors.method-failed", method=method, code=code))
         self.method = method
         self.code = code
         self.data = data
 
     @property
     def is_busy(self) -> bool:
-        """Whether another agent, or what a dead one left, stands in the way (contract, error -32003)."""
+        """Whether a different agent, or changes left by a dead agent, block the request (contract, error -32003)."""
         return self.code == -32003
 
     @property
     def is_deadline(self) -> bool:
-        """Whether a time that was given is over (contract, error -32002)."""
+        """Whether a time limit was exceeded (contract, error -32002)."""
         return self.code == -32002
 
 
 class LabError(IolabError):
-    """The lab could not be brought about or taken down; the message names the command and what it said."""
+    """The lab could not be built or taken down; the message contains the command and its output."""
 
 
 class TrialFailed(IolabError):
-    """The trial could not be carried out; the message is the reason that is recorded."""
+    """The trial could not be run; the message is the recorded reason."""
 
     exit_code = ExitCode.TRIALS_FAILED
 

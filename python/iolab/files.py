@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and the user's cache: nobody else's file is written or believed."""
+"""Atomic and durable files, and the user's cache: files of other users are neither written nor trusted."""
 
 import contextlib
 import errno
@@ -7,19 +7,22 @@ import stat
 from pathlib import Path
 
 from iolab.errors import UnsupportedError
+from iolab.locale import Phrase
 
 
 def open_own(path: Path, *, flags: int = 0, mode: int = 0o644) -> int:
-    """Return a descriptor of a file that is written; a symbolic link in its place is an error, not a way elsewhere.
+    """Open a file for writing and return its descriptor.
+
+    A symbolic link in the place of the file is an error and is not followed.
 
     Raises:
-        OSError: it cannot be opened; ELOOP: there is a symbolic link.
+        OSError: the file cannot be opened; ELOOP: the path is a symbolic link.
     """
     return os.open(path, os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, mode)
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Write a file, whatever was in it, and wait until it is on the disk."""
+    """Replace the content of a file, and wait until it is on the disk."""
     with open(open_own(path, flags=os.O_WRONLY | os.O_TRUNC), "wb") as file:
         file.write(data)
         file.flush()
@@ -27,10 +30,10 @@ def write_durably(path: Path, data: bytes) -> None:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Put a file in place all at once; a symbolic link there is replaced. What is no file (a pipe) is written to.
+    """Write a file atomically; an existing symbolic link is replaced. Pipes and devices are written to directly.
 
     Raises:
-        OSError: it cannot be written, or nobody reads the pipe; what was there before stays.
+        OSError: the file cannot be written, or the pipe has no reader; an existing file is unchanged.
     """
     written = content.encode() if isinstance(content, str) else content
     if path.exists() and not path.is_file():
@@ -47,12 +50,12 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def _write_to(path: Path, data: bytes) -> None:
-    """Write to a pipe or device. To open a pipe that nobody reads would wait for ever."""
+    """Write to a pipe or device; fail if a pipe has no reader, instead of waiting forever for one."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise OSError(errno.ENXIO, "no process reads from this pipe", str(path)) from error
+            raise OSError(errno.ENXIO, Phrase("errors.pipe-without-reader"), str(path)) from error
         raise
     os.set_blocking(descriptor, True)
     with os.fdopen(descriptor, "wb") as pipe:
@@ -60,11 +63,11 @@ def _write_to(path: Path, data: bytes) -> None:
 
 
 def cache_folder() -> Path:
-    """Return this user's cache (XDG base directories), which may not exist yet.
+    """Return the user's cache folder (XDG base directories), which may not exist yet.
 
     Raises:
-        UnsupportedError: another user owns it or a folder above it, or may write there: what lies there could be
-            anybody's.
+        UnsupportedError: a different user owns the folder or a folder above it, or may write to it, so its content
+            cannot be trusted.
     """
     named = os.environ.get("XDG_CACHE_HOME", "")
     folder = (Path(named) if named.startswith("/") else Path.home() / ".cache") / "iolab"
@@ -73,20 +76,23 @@ def cache_folder() -> Path:
         try:
             about = place.stat()
         except OSError:
-            continue  # it is made later, by this user
+            continue  # the folder does not exist yet; this user will create it
         if trouble := _foreign(about, own=place == real):
             raise UnsupportedError(
-                f"opening the cache {folder}: {place}: {trouble}; what lies there could be anybody's, so it is not "
-                "used; set XDG_CACHE_HOME to a folder of your own, or correct owner and mode (chmod go-w)"
+                Phrase("errors.cache-of-others", folder=folder, place=place, reason=trouble)
             )
     return folder
 
 
-def _foreign(about: os.stat_result, *, own: bool) -> str:
-    """Return how others may change what is in a folder; in a sticky one nobody removes what is another's."""
+def _foreign(about: os.stat_result, *, own: bool) -> Phrase | None:
+    """Return how other users could change the content of a folder; None if they cannot.
+
+    In a sticky folder, other users cannot remove files of this user.
+    """
     if about.st_uid not in ({os.geteuid()} if own else {0, os.geteuid()}):
-        return f"it belongs to user {about.st_uid}, and iolab runs as user {os.geteuid()}"
+        return Phrase("errors.owned-by-other-user", owner=about.st_uid, who=os.geteuid())
     others = about.st_mode & (stat.S_IWOTH | stat.S_IWGRP)
     if not others or (about.st_mode & stat.S_ISVTX and not own):
-        return ""
-    return "every user may write to it" if about.st_mode & stat.S_IWOTH else "a group may write to it"
+        return None
+    everyone = about.st_mode & stat.S_IWOTH
+    return Phrase("errors.writable-by-everyone") if everyone else Phrase("errors.writable-by-group")

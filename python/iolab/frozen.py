@@ -1,8 +1,8 @@
-"""Frozen classes of fields that cost little to define.
+"""Frozen dataclasses that are cheap to define.
 
-`dataclass(frozen=True, slots=True)` writes and compiles six methods for each class, a third of a millisecond: with two
-hundred classes a fifth of the time that a command needs to start. Here one is compiled, when it is first needed, and
-the others are shared.
+`dataclass(frozen=True, slots=True)` generates and compiles six methods per class, which takes a third of a millisecond:
+with two hundred classes, this is a fifth of a command's start-up time. This module compiles one method per class on
+first use; all classes share the other methods.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def frozen(cls: type[T]) -> type[T]: ...
 def frozen(*, kw_only: bool) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T] | None = None, *, kw_only: bool = False) -> type[T] | Callable[[type[T]], type[T]]:
-    """Make a class what `dataclass(frozen=True, slots=True)` makes it; `replace`, `fields` and `match` take it so."""
+    """Make a class equivalent to `dataclass(frozen=True, slots=True)`, including `replace`, `fields` and `match`."""
     return _made(cls, kw_only) if cls is not None else lambda cls: _made(cls, kw_only)
 
 
@@ -35,7 +35,8 @@ def _made(cls: type[T], kw_only: bool) -> type[T]:
 
 
 def _first_init(made: Any, own: tuple[Field[Any], ...]) -> Callable[..., None]:
-    """Return what compiles the initialiser when the first object is made: of most classes a command makes none."""
+    """Return an initialiser that compiles the real one on its first call, because many classes are never
+    instantiated."""
 
     def __init__(self: object, *values: object, **named: object) -> None:  # noqa: N807  # becomes the method
         made.__init__ = _init(made, own)
@@ -45,7 +46,7 @@ def _first_init(made: Any, own: tuple[Field[Any], ...]) -> Callable[..., None]:
 
 
 def _init(made: type, own: tuple[Field[Any], ...]) -> Callable[..., None]:
-    """Compile what sets the fields: by their slots, as the class refuses every other way."""
+    """Compile the initialiser, which sets fields through their slots, because the class rejects normal assignment."""
     scope: dict[str, Any] = {"MISSING": MISSING}
     parameters, named, lines = ["self"], ["*"], []
     for each in own:
@@ -63,7 +64,7 @@ def _init(made: type, own: tuple[Field[Any], ...]) -> Callable[..., None]:
         if each.init:
             (named if each.kw_only else parameters).append(f"{name}{default}")
         elif not default:
-            continue  # `__post_init__` sets it
+            continue  # set by `__post_init__`
         else:
             value = f"make_{name}()" if default == "=MISSING" else f"default_{name}"
         lines.append(f"    set_{name}(self, {value})")
@@ -78,7 +79,7 @@ def _init(made: type, own: tuple[Field[Any], ...]) -> Callable[..., None]:
 
 
 def _comparison(names: list[str]) -> tuple[Callable[[Any, object], bool], Callable[[Any], int]]:
-    """Return how objects of these fields are compared, and hashed."""
+    """Return the methods that compare and hash objects by these fields."""
     values = attrgetter(*names) if names else type
 
     def __eq__(self: object, other: object) -> bool:  # noqa: N807  # becomes the method

@@ -1,4 +1,5 @@
-"""iolab's own kinds of measure and instrument, for the registry below: whoever reads experiments provides them."""
+"""Register iolab's own kinds of measures and instruments; every program that reads experiments must call
+`provide_own_kinds` first."""
 
 from collections.abc import Sequence
 
@@ -7,7 +8,7 @@ from iolab.registry.rows import AnyInstrumentKind, AnyMeasureKind
 
 
 def provide_own_kinds() -> None:
-    """Let the registry have iolab's own kinds; they are loaded when one is asked for."""
+    """Register iolab's own kinds, which are imported on first use."""
     provide(_kinds)
 
 

@@ -1,7 +1,7 @@
-"""What a package imports that brings its own kinds of measure or instrument. Public: docs/reference/compatibility.md.
+"""Public module for packages with their own kinds of measures or instruments: docs/reference/compatibility.md.
 
-Each name is imported when it is used: a row is read with every experiment file, what measures only when it measures.
-Their types are in plugin.pyi.
+Names are imported on first use, because reading an experiment file needs the registry rows of the kinds, but not the
+functions that measure. plugin.pyi has the types.
 """
 
 from importlib import import_module
@@ -30,7 +30,7 @@ HOMES = {
     "iolab.trial.lab_access": ("Site",),
     "iolab.trial.measurement": ("Measured", "Readings"),
 }  # fmt: skip
-"""Where each name is."""
+"""Module that defines each public name."""
 _HOME_OF = {name: module for module, names in HOMES.items() for name in names}
 
 
@@ -39,7 +39,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for; an old name with a notice."""
+    """Import a public name on first use; an old name causes a notice."""
     if name in _HOME_OF:
         return getattr(import_module(_HOME_OF[name]), name)
     from iolab.aliases import new_attribute

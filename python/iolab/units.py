@@ -1,7 +1,7 @@
-"""Quantities as people write them, and back: "128K" is 131072 bytes, "1Gbit" is 10^9 bit/s, "12us" is 12000 ns.
+"""Parse and format quantities: "128K" is 131072 bytes, "1Gbit" is 10^9 bit/s, "12us" is 12000 ns.
 
-Parsing is exact (integers and `Decimal`, never a binary fraction). Sizes are binary (K = 1024 bytes), bit rates are
-decimal (k = 1000 bit/s), durations always carry a unit. Formatting rounds to a few digits, for readers only.
+Parsing is exact (integers and `Decimal`, never binary fractions). Sizes are binary (K = 1024 bytes), bit rates are
+decimal (k = 1000 bit/s), durations always have a unit. Formatting rounds to a few digits, for people only.
 """
 
 import re
@@ -12,12 +12,12 @@ from iolab.locale import ENGLISH, Phrase, Text, say
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
 ETHERNET_HEADER_BYTES = 14
-"""Both addresses and the type (IEEE 802.3): a frame's bytes before its packet, without a tag."""
+"""Length of an Ethernet header without a VLAN tag: both addresses and the type (IEEE 802.3)."""
 LARGEST = 2**63 - 1
-"""The largest quantity: what a signed 64-bit integer holds, in every language that reads our files."""
+"""Maximum quantity: the largest signed 64-bit integer, which all languages that read iolab's files can represent."""
 
 _EXACT = Context(prec=100)
-"""Enough digits for any product of an accepted number and a unit: 30 + 30 + 13."""
+"""Precision that is sufficient for the product of any valid number and any unit: 30 + 30 + 13 decimal digits."""
 
 _NUMBER = re.compile(r"(?P<number>\d{1,30}(?:\.\d{1,30})?)\s?(?P<unit>[^\d\s.,]*)", re.ASCII)
 
@@ -46,17 +46,17 @@ BITS_PER_SECOND_ALLOWED = Phrase("units.bit-rate")
 NANOSECONDS_ALLOWED = Phrase("units.duration-with-unit")
 RATIO_ALLOWED = Phrase("units.ratio")
 MOST_BARE_RATIO = Decimal("0.5")
-"""Without a unit no more is read: "1" is 100 % to some and 1 % to those who know netem."""
+"""Maximum ratio without a unit, because some users read "1" as 100 %, but users of netem read it as 1 %."""
 SHARE_ALLOWED = Phrase("units.share")
 FRAME_RATE_ALLOWED = Phrase("units.frame-rate")
 
 
 class UnitError(ValueError):
-    """A quantity that cannot be read; says what is allowed and, where it can be guessed, what was meant."""
+    """An invalid quantity; the error has the valid values and, if it can be guessed, the intended value."""
 
     def __init__(self, seen: object, allowed: Text, advice: Text = "") -> None:
         self.allowed = allowed
-        """What would have been accepted."""
+        """Description of valid values."""
         self.advice = advice
         """What to write instead; may be empty."""
         text = str(seen)[:60] if isinstance(seen, str | int | float | Phrase) else type(seen).__name__
@@ -64,7 +64,7 @@ class UnitError(ValueError):
         super().__init__(Phrase("errors.with-advice", problem=problem, advice=advice) if advice else problem)
 
     def say(self, language: str = ENGLISH) -> str:
-        """Return what is wrong in a language."""
+        """Return the error message in a language."""
         return say(self.args[0], language)
 
 
@@ -85,9 +85,9 @@ def parse_bits_per_second(value: object) -> int:
 
 
 def parse_nanoseconds(value: object, meant: tuple[str, ...] = ("s",)) -> int:
-    """Return a duration in ns: "12us", "114.36ms", "10s", "1min". A bare number other than 0 is refused: of what?
+    """Return a duration in ns: "12us", "114.36ms", "10s", "1min". A number other than 0 without a unit is invalid.
 
-    `meant` are the units that who writes a bare number may have in mind.
+    `meant` lists the units that the error message suggests for a number without a unit.
     """
     number, unit = _split(value, NANOSECONDS_ALLOWED)
     if not unit and not number:
@@ -107,7 +107,7 @@ def parse_nanoseconds(value: object, meant: tuple[str, ...] = ("s",)) -> int:
 
 
 def parse_ratio(value: object) -> float:
-    """Return a ratio from 0 to 1: 0.0001, "0.01%". A bare number above 0.5 is refused: 1 or 100 percent?"""
+    """Return a ratio from 0 to 1: 0.0001, "0.01%". A number above 0.5 without a unit is ambiguous and thus invalid."""
     number, unit = _ratio(value)
     if not unit and number > MOST_BARE_RATIO:
         spellings = [f"{_plain(number)}%"]
@@ -119,7 +119,7 @@ def parse_ratio(value: object) -> float:
 
 
 def parse_stored_ratio(value: object) -> float:
-    """Return a ratio as runs of older versions have it: also a bare number above 0.5."""
+    """Return a ratio from a run of an older version, in which numbers above 0.5 without a unit are valid."""
     number, unit = _ratio(value)
     if not unit and number > 1:
         raise UnitError(value, RATIO_ALLOWED)
@@ -134,13 +134,13 @@ def _ratio(value: object) -> tuple[Decimal, str]:
 
 
 def _percent(ratio: Decimal) -> Decimal:
-    """Return a ratio as percent, without zeros at the end of its fraction."""
+    """Return a ratio in percent, without trailing zeros."""
     percent = (ratio * 100).normalize(_EXACT)
     return percent.quantize(Decimal(1)) if percent == percent.to_integral() else percent
 
 
 def parse_share(value: object) -> float:
-    """Return a share of a rate: 0.5, "50%", "120%"."""
+    """Return a ratio of a rate: 0.5, "50%", "120%"."""
     if isinstance(value, float) and value == value and 0 <= value <= 2:
         return value
     number, unit = _split(value, SHARE_ALLOWED)
@@ -154,7 +154,7 @@ def parse_share(value: object) -> float:
 
 
 def parse_frame_rate(value: object) -> str:
-    """Return a load in its plainest spelling: "100kpps" as "100000pps", "1Gbit" as "1000000000bit", "10%" as it is."""
+    """Return a load in canonical spelling: "100kpps" as "100000pps", "1Gbit" as "1000000000bit", "10%" unchanged."""
     number, unit = _split(value, FRAME_RATE_ALLOWED)
     unit = unit.lower() if unit.lower() in _BITS_PER_SECOND else unit
     if not number or unit not in _FRAME_RATES:
@@ -168,28 +168,28 @@ def parse_frame_rate(value: object) -> str:
 
 
 def split_frame_rate(text: str) -> tuple[float, str]:
-    """Return the number and the unit ("pps", "bit" or "%") of a load as `parse_frame_rate` gives it."""
+    """Return the number and the unit ("pps", "bit" or "%") of a load in the spelling of `parse_frame_rate`."""
     number, unit = _split(text, FRAME_RATE_ALLOWED)
     return float(number), unit
 
 
 def write_bytes(value: int) -> str:
-    """Return a size exactly, as the language takes it: 512M."""
+    """Return a size exactly, in file syntax: 512M."""
     return _written(value, {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40})
 
 
 def write_bits_per_second(value: int) -> str:
-    """Return a bit rate exactly, as the language takes it: 1Gbit."""
+    """Return a bit rate exactly, in file syntax: 1Gbit."""
     return _written(value, {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12})
 
 
 def write_nanoseconds(value: int) -> str:
-    """Return a duration exactly, as the language takes it: 10s."""
+    """Return a duration exactly, in file syntax: 10s."""
     return _written(value, {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9})
 
 
 def write_ratio(value: float) -> str:
-    """Return a ratio exactly, as the language takes it: 0.0001, 70%."""
+    """Return a ratio exactly, in file syntax: 0.0001, 70%."""
     exact = Decimal(repr(value))
     if exact > MOST_BARE_RATIO:
         return f"{_plain(_percent(exact))}%"
@@ -197,32 +197,32 @@ def write_ratio(value: float) -> str:
 
 
 def format_bits_per_second(value: float, digits: int = 3) -> str:
-    """Return a bit rate for readers: 941 Mbit/s."""
+    """Return a bit rate for people: 941 Mbit/s."""
     return _scaled(value, digits, 1000, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"))
 
 
 def format_bytes(value: float, digits: int = 3) -> str:
-    """Return a size for readers: 128 KiB."""
+    """Return a size for people: 128 KiB."""
     return _scaled(value, digits, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
 
 
 def format_bytes_per_second(value: float, digits: int = 3) -> str:
-    """Return a data rate of storage for readers, in the unit that reports have it in: 44.5 MiB/s."""
+    """Return a storage data rate for people, in the unit of reports: 44.5 MiB/s."""
     return f"{_rounded(value / (1 << 20), digits)} MiB/s"
 
 
 def format_frames_per_second(value: float, digits: int = 3) -> str:
-    """Return a rate of frames for readers: 1.49 Mframe/s."""
+    """Return a frame rate for people: 1.49 Mframe/s."""
     return _scaled(value, digits, 1000, ("frame/s", "kframe/s", "Mframe/s", "Gframe/s"))
 
 
 def format_nanoseconds(value: float, digits: int = 3) -> str:
-    """Return a measured time for readers: 12.3 µs."""
+    """Return a measured time for people: 12.3 µs."""
     return _scaled(value, digits, 1000, ("ns", "µs", "ms", "s"))
 
 
 def format_duration(value_ns: int) -> str:
-    """Return a time to wait for: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min."""
+    """Return a waiting time for people: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min."""
     if value_ns < 10**10:
         return f"{_rounded(value_ns / 1e9, 2)} s"
     seconds = round(value_ns / 1e9)
@@ -235,12 +235,13 @@ def format_duration(value_ns: int) -> str:
 
 
 def format_ratio(value: float, digits: int = 3) -> str:
-    """Return a ratio as percent for readers: 0.0123 is 1.23 %."""
+    """Return a ratio in percent for people: 0.0123 is 1.23 %."""
     return f"{_rounded(value * 100, digits)} %"
 
 
 def format_count(value: float, digits: int = 4) -> str:
-    """Return a count for readers: whole numbers in full with thin groups, others rounded."""
+    """Return a count for people: whole numbers in full, with thin spaces between groups of digits; other numbers are
+    rounded."""
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}".replace(",", "\u202f")
     return _rounded(value, digits)
@@ -250,7 +251,7 @@ def _split(value: object, allowed: Text) -> tuple[Decimal, str]:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise UnitError(value, allowed)
     if isinstance(value, int):
-        if not 0 <= value <= LARGEST:  # before str(): Python refuses to print more than 4300 digits
+        if not 0 <= value <= LARGEST:  # checked before str(), which refuses integers of more than 4300 digits
             raise UnitError(
                 Phrase("units.number-out-of-range"), allowed, Phrase("units.from-zero-to", largest=LARGEST)
             )
@@ -291,7 +292,7 @@ def _rate_advice(number: Decimal, unit: str) -> Text:
 
 
 def _written(value: int, table: dict[str, int]) -> str:
-    """Write with the largest unit that leaves a whole number."""
+    """Return a number in the largest unit in which the number is an integer."""
     unit = (
         max((unit for unit in table if value % table[unit] == 0), key=lambda unit: table[unit])
         if value
@@ -312,7 +313,7 @@ def _scaled(value: float, digits: int, base: int, units: tuple[str, ...]) -> str
 
 
 def _rounded(value: float, digits: int) -> str:
-    """Round to significant digits; never drop digits before the point, never show an exponent."""
+    """Return a number rounded to significant digits, with all digits before the decimal point and no exponent."""
     if value == 0 or value != value or abs(value) == float("inf"):
         return "0" if value == 0 else str(value)
     exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)

@@ -1,23 +1,25 @@
-"""JSON from a program or a peer that may be damaged or hostile: read without surprises for what computes with it."""
+"""Parse JSON from a program or peer; the JSON may be damaged or hostile."""
 
 import json
 import re
 from typing import Any
 
+from iolab.locale import Phrase
+
 _LONG_NUMBER = re.compile(r"\d{19}")
-"""Only a text with such a number can hold one beyond 64 bits; most have none, and are read without the check."""
+"""Pattern of a number that may exceed 64 bits; a text without a match is parsed without checking its numbers."""
 _LEAST, _MOST = -(2**63), 2**64 - 1
 _DIGITS = 20
-"""Of the longest such number."""
+"""Maximum number of digits in a 64-bit integer."""
 
 
 def read_untrusted(text: str | bytes, *, unique_keys: bool = False) -> Any:
-    """Return the value that `text` is.
+    """Return the value of a JSON text.
 
-    A number that is not finite, or a whole one beyond 64 bits, becomes None: no typed field takes that for a number.
+    A number that is not finite, or an integer beyond 64 bits, becomes None, which no typed field accepts as a number.
 
     Raises:
-        ValueError: it is not JSON, nested too deep, or, with `unique_keys`, an object has a key twice.
+        ValueError: the text is not JSON, is nested too deeply, or, with `unique_keys`, an object has a duplicate key.
     """
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
@@ -28,20 +30,20 @@ def read_untrusted(text: str | bytes, *, unique_keys: bool = False) -> Any:
             text, parse_float=_finite, parse_constant=_nothing, parse_int=whole, object_pairs_hook=pairs
         )
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError(Phrase("errors.json-too-deep")) from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object's pairs as a mapping.
+    """Return the key-value pairs of a JSON object as a mapping.
 
     Raises:
-        ValueError: a key occurs twice; which of the values is meant is not known.
+        ValueError: a key occurs twice, so its value is ambiguous.
     """
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"an object has the key {twice!r} twice")
+        raise ValueError(Phrase("errors.json-key-twice", key=repr(twice)))
     return found
 
 
@@ -58,4 +60,4 @@ def _within_64_bits(digits: str) -> int | None:
 
 
 def _nothing(_: str) -> None:
-    """Return None for the words NaN and Infinity, which are no JSON."""
+    """Return None for NaN and Infinity, which are not valid JSON."""

@@ -1,4 +1,4 @@
-"""A headless Chromium of our own, spoken to over the DevTools protocol. It opens files and is given no network."""
+"""Start a headless Chromium and control it over the DevTools protocol. It opens files and has no network."""
 
 import itertools
 import json
@@ -15,7 +15,7 @@ from tests.netns.runs import LOOK_AGAIN_S, until
 from websockets.sync.client import ClientConnection, connect
 
 START_S = 120.0
-"""Ends what hangs; a cold start on a busy machine took 6 s."""
+"""Start limit for a hanging browser; a cold start on a busy machine took 6 s."""
 ANSWER_S = 120.0
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -28,12 +28,12 @@ FLAGS = (
 
 
 def executable() -> str | None:
-    """Find Chromium."""
+    """Return the path of Chromium."""
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 class Page:
-    """One tab: commands out, events kept."""
+    """One tab: sends commands and keeps events."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -43,7 +43,7 @@ class Page:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **params: Any) -> Mapping[str, Any]:
-        """Send a command and return its answer; events that come meanwhile are kept."""
+        """Send a command and return its answer; keep events that arrive in between."""
         number = next(self._ids)
         self._socket.send(json.dumps({"id": number, "method": method, "params": params}))
         while True:
@@ -62,7 +62,7 @@ class Page:
         return answer["result"].get("value")
 
     def resize(self, width: int, height: int = 900) -> None:
-        """Make the viewport so wide, below what a window can be made."""
+        """Set the width of the viewport, which may be below the minimum of a window."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -72,12 +72,12 @@ class Page:
         )
 
     def prefer(self, scheme: str, media: str = "") -> None:
-        """Choose light or dark, and screen or print."""
+        """Select light or dark, and screen or print."""
         wanted = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=wanted)
 
     def open(self, path: Path) -> None:
-        """Open a file and wait until its charts are drawn, or could not be."""
+        """Open a file and wait until its charts are drawn, or have failed."""
         self.call("Page.navigate", url=path.as_uri())
         self.wait_for("document.readyState === 'complete' && document.documentElement.dataset.charts")
 
@@ -89,7 +89,7 @@ class Page:
         )
 
     def wait_for(self, script: str) -> None:
-        """Wait until JavaScript has a true value; nothing tells of what a page does by itself."""
+        """Poll until JavaScript has a true value; the page sends no event."""
         until(lambda: self.evaluate(script), ANSWER_S, f"this did not come true in {ANSWER_S} s: {script}")
 
     def screenshot(self, path: Path) -> None:
@@ -100,13 +100,13 @@ class Page:
         path.write_bytes(b64decode(image["data"]))
 
     def requested(self) -> list[str]:
-        """Everything that the page asked for, itself included."""
+        """Return every URL that the page requested, including its own."""
         self.evaluate("new Promise(done => setTimeout(done, 200))")
         sent = [each["params"] for each in self.events if each["method"] == "Network.requestWillBeSent"]
         return [each["request"]["url"] for each in sent]
 
     def complaints(self) -> list[str]:
-        """Errors and warnings on the console, uncaught exceptions, and what the security policy blocked."""
+        """Return console errors and warnings, uncaught exceptions, and violations of the security policy."""
         found = []
         for each in self.events:
             params = each.get("params", {})
@@ -125,7 +125,7 @@ class Page:
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Page]:
-    """Start Chromium with an empty profile and stop it again."""
+    """Start Chromium with an empty profile; stop it on exit."""
     command = [str(executable()), *FLAGS, f"--user-data-dir={profile}", "about:blank"]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
@@ -133,7 +133,7 @@ def browser(profile: Path) -> Iterator[Page]:
     try:
         port, _ = _port(profile, process)
         address = f"ws://127.0.0.1:{port}{_tab(port)}"
-        # Without pings: a browser that a busy machine keeps from answering is not gone.
+        # Without pings: a browser that is slow on a busy machine is not gone.
         with connect(address, max_size=None, proxy=None, open_timeout=START_S, ping_interval=None) as socket:
             yield Page(socket)
     finally:
@@ -146,7 +146,7 @@ def browser(profile: Path) -> Iterator[Page]:
 
 
 def _port(profile: Path, process: subprocess.Popen[bytes]) -> tuple[int, str]:
-    """Read the port that Chromium chose from the file it writes."""
+    """Read Chromium's port from the file that it writes."""
     told = profile / "DevToolsActivePort"
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline and process.poll() is None:
@@ -158,7 +158,7 @@ def _port(profile: Path, process: subprocess.Popen[bytes]) -> tuple[int, str]:
 
 
 def _tab(port: int) -> str:
-    """Find the tab's address on the browser's own little server, which is there before the tab is."""
+    """Return the tab's address from the browser's server, which is ready before the tab."""
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:
         for target in _targets(port):

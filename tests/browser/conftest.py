@@ -1,4 +1,4 @@
-"""One Chromium for all tests; skipped where there is none."""
+"""Provide one Chromium for all tests; skip tests without it."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from tests.browser.chromium import Page, browser, executable
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """A running browser with an empty profile."""
+    """Provide a running browser with an empty profile."""
     if executable() is None:
         pytest.skip("no chromium; Debian's package is chromium")
     with browser(tmp_path_factory.mktemp("profile")) as page:

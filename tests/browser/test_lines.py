@@ -1,4 +1,4 @@
-"""Line charts in a real browser: sweeps, load curves, and each drawing as a file of its own."""
+"""Line charts in a real browser: sweeps, load curves, and each drawing as a separate file."""
 
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -36,7 +36,7 @@ SAVED = """(() => {
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The forwarding study's page."""
+    """Write the forwarding study's page."""
     path = tmp_path_factory.mktemp("report") / "forwarding.html"
     path.write_text(report.html(*forwarding(), "1.2.3"), encoding="utf-8")
     return path
@@ -44,10 +44,10 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_forwarding_study_is_drawn_without_complaint(
+def test_report_of_a_forwarding_study_is_drawn_without_errors_or_requests(
     chromium: Page, study: Path, width: int, scheme: str
 ) -> None:
-    """Two sweeps, a chart of rows and 24 curves at once; nothing fetched, nothing on the console, nothing too wide."""
+    """Check two sweeps, a chart of rows and 24 curves for errors, requests and width."""
     chromium.events.clear()
     chromium.resize(width)
     chromium.prefer(scheme)
@@ -61,8 +61,8 @@ def test_a_forwarding_study_is_drawn_without_complaint(
     assert chromium.evaluate(SPILL) == 0
 
 
-def test_folded_curves_and_tables_fit_a_telephone(chromium: Page, study: Path) -> None:
-    """Everything opened: the page still does not scroll sideways, and what was folded is drawn."""
+def test_folded_curves_and_tables_fit_a_phone_screen(chromium: Page, study: Path) -> None:
+    """Open every fold, and check width and drawing."""
     chromium.events.clear()
     chromium.resize(400)
     chromium.open(study)
@@ -74,8 +74,8 @@ def test_folded_curves_and_tables_fit_a_telephone(chromium: Page, study: Path) -
     assert chromium.complaints() == []
 
 
-def test_every_frame_size_has_its_tick_and_every_line_its_looks(chromium: Page, study: Path) -> None:
-    """All seven sizes stand at the axis; six lines and the line rates differ in colour or dash."""
+def test_every_frame_size_has_a_tick_and_every_line_a_distinct_style(chromium: Page, study: Path) -> None:
+    """Check all seven sizes; six lines and the line rates differ in colour or dash."""
     chromium.resize(1280)
     chromium.prefer("light")
     chromium.open(study)
@@ -86,8 +86,8 @@ def test_every_frame_size_has_its_tick_and_every_line_its_looks(chromium: Page, 
     assert different == 6 + 1
 
 
-def test_a_drawing_saved_is_complete_in_itself(chromium: Page, study: Path) -> None:
-    """The file is well-formed SVG with title and key, in the colours of paper, without variables or references."""
+def test_saved_drawing_is_a_self_contained_svg(chromium: Page, study: Path) -> None:
+    """Check title, key and print colours, without variables or references."""
     chromium.resize(1280)
     chromium.prefer("dark")
     chromium.open(study)
@@ -104,8 +104,8 @@ def test_a_drawing_saved_is_complete_in_itself(chromium: Page, study: Path) -> N
     assert ground.get("fill") == "#ffffff"
 
 
-def test_a_sweep_of_a_stream_is_a_line_too(chromium: Page, tmp_path: Path) -> None:
-    """Four MTUs: an axis with four ticks, every trial a symbol, in black and white told by dash and symbol."""
+def test_stream_sweep_is_drawn_as_a_line_chart(chromium: Page, tmp_path: Path) -> None:
+    """Check four MTUs, every trial as a symbol, and lines that differ without colour."""
     factors = {
         "*.direction": ("one-way", "both-ways"),
         "links.lan.mtu": ("1500", "3000", "4500", "9000"),

@@ -1,4 +1,4 @@
-"""The report in a real browser: drawn, quiet, self-contained, and within the width of a telephone."""
+"""The report in a real browser: drawn, without errors, self-contained, and within the width of a phone."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ POINT_COLOUR = "getComputedStyle(document.querySelector('.chart .mark-symbol pat
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The quickstart's page as a file."""
+    """Write the quickstart's page to a file."""
     run, experiment = quickstart(4)
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(report.html(run, analyse(run.trials, run.plan), experiment, "1.2.3"), encoding="utf-8")
@@ -29,10 +29,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_charts_are_drawn_without_complaint_and_nothing_is_fetched(
+def test_charts_are_drawn_without_errors_and_nothing_is_fetched(
     chromium: Page, written: Path, width: int, scheme: str
 ) -> None:
-    """All valid trials are marks in the charts; the console is empty; the file itself is the only request."""
+    """Count all valid trials; require an empty console and a single request."""
     chromium.events.clear()
     chromium.resize(width)
     chromium.prefer(scheme)
@@ -44,8 +44,8 @@ def test_charts_are_drawn_without_complaint_and_nothing_is_fetched(
 
 
 @pytest.mark.parametrize("width", [1280, 768, 400, 320])
-def test_no_page_is_wider_than_its_window(chromium: Page, written: Path, width: int) -> None:
-    """Tables scroll inside their own box; the page never scrolls sideways, with every fold open too."""
+def test_page_is_never_wider_than_its_window(chromium: Page, written: Path, width: int) -> None:
+    """Scroll tables inside their box, also with every fold open."""
     chromium.resize(width)
     chromium.open(written)
     chromium.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
@@ -56,8 +56,8 @@ def test_no_page_is_wider_than_its_window(chromium: Page, written: Path, width: 
     assert chromium.evaluate(spill) == 0
 
 
-def test_no_column_is_cut_at_1280_pixels(chromium: Page, written: Path) -> None:
-    """Nor at more; folded tables neither."""
+def test_no_table_column_is_cut_off_in_a_window_1280_pixels_wide(chromium: Page, written: Path) -> None:
+    """Check wider windows and folded tables, too."""
     for width in (1280, 1920):
         chromium.resize(width)
         chromium.open(written)
@@ -67,8 +67,8 @@ def test_no_column_is_cut_at_1280_pixels(chromium: Page, written: Path) -> None:
         assert chromium.evaluate(found) == []
 
 
-def test_light_dark_and_paper_have_their_own_colours(chromium: Page, written: Path) -> None:
-    """The page and its charts follow the reader's preference without being drawn anew; paper is always light."""
+def test_light_dark_and_print_modes_have_different_colours(chromium: Page, written: Path) -> None:
+    """Switch without redrawing; always print in light colours."""
     chromium.resize(1280)
     seen = {}
     chromium.prefer("light")
@@ -82,8 +82,8 @@ def test_light_dark_and_paper_have_their_own_colours(chromium: Page, written: Pa
     assert seen["paper"] == seen["light"]
 
 
-def test_charts_of_other_metrics_are_drawn_when_opened(chromium: Page, written: Path) -> None:
-    """Folded charts cost nothing until their fold is opened."""
+def test_folded_charts_are_drawn_when_opened(chromium: Page, written: Path) -> None:
+    """Draw no chart in a fold before the fold is opened."""
     chromium.resize(1280)
     chromium.open(written)
     drawn = "document.querySelectorAll('details.others .chart svg').length"
@@ -93,8 +93,8 @@ def test_charts_of_other_metrics_are_drawn_when_opened(chromium: Page, written: 
     assert chromium.complaints() == []
 
 
-def test_a_level_that_looks_like_html_is_shown_as_text(chromium: Page, tmp_path: Path) -> None:
-    """A hostile label appears on the chart's axis and in the table; no element comes of it and no script runs."""
+def test_html_in_a_level_label_is_shown_as_text(chromium: Page, tmp_path: Path) -> None:
+    """Check axis and table; create no element and run no script."""
     factors = {
         "*.direction": ("one-way",),
         "links.lan.mtu": ("1500", "9000"),

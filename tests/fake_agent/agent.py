@@ -1,7 +1,7 @@
-"""An agent in memory: speaks contract/agent-v1.md over a simulated host, for tests without a kernel.
+"""A simulated agent: speaks contract/agent-v1.md over a simulated host, for tests without a kernel.
 
-It keeps the rules that matter to a controller (journal, undo order, ids, errors) and runs no program: what
-programs print comes from the `Programs` function.
+It follows the rules that matter to a controller (journal, undo order, ids, errors) and runs no program: the
+`Programs` function supplies the output of programs.
 """
 
 import json
@@ -25,47 +25,47 @@ KILLED = 9
 WALLS = {"user": 65_520, "landlock_abi": 7, "seccomp": True}
 USUAL_TIMEOUT_MS = 60_000
 PER_NETNS = frozenset({"interfaces", "qdiscs", "drops", "sockets"})
-"""Samplers that read each namespace by itself."""
+"""Samplers that read each namespace separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a simulated program does."""
+    """Result of a simulated program."""
 
     stdout: str = ""
-    """What it prints."""
+    """Standard output."""
     exit_status: int | None = 0
-    """How it ends; None: by `signal`."""
+    """Exit status; None: ended by `signal`."""
     signal: int | None = None
-    """What ends it."""
+    """Signal that ends it."""
     stderr: str = ""
-    """What it prints as errors."""
+    """Standard error."""
     duration_ns: int = 1_000_000
-    """How long it runs [ns]."""
+    """Run time [ns]."""
 
 
 Programs = Callable[[tuple[str, ...], str | None], Outcome | None]
-"""argv and namespace to outcome; None: no such program."""
+"""Maps argv and namespace to an outcome; None: no such program."""
 
 
 @dataclass
 class FakeHost:
-    """The state of a simulated host; survives its agents, as a kernel does."""
+    """The state of a simulated host; it outlives its agents, like a kernel."""
 
     netns: set[str] = field(default_factory=set)
-    """Names of namespaces."""
+    """Namespace names."""
     settings: dict[tuple[str | None, str], str] = field(default_factory=dict)
     """Value by namespace and path."""
     ran: list[tuple[tuple[str, ...], str | None]] = field(default_factory=list)
-    """Commands run, undo included, in order."""
+    """Commands that were run, including undo, in order."""
     folders: set[str] = field(default_factory=set)
     """Names of scratch folders."""
     behind: dict[str, Behind] = field(default_factory=dict)
-    """What answers at a socket or terminal, by its path."""
+    """Peer at a socket or terminal, by its path."""
     files: dict[str, Json] = field(default_factory=dict)
-    """Opened files passed to a process, by its id."""
+    """Opened files passed to a process, by its ID."""
     lasting: dict[str, str] = field(default_factory=dict)
-    """Journal key to why that change cannot be undone."""
+    """Journal key to the reason why that change cannot be undone."""
 
 
 class _Refusal(Exception):
@@ -75,12 +75,12 @@ class _Refusal(Exception):
 
 
 def no_programs(_argv: tuple[str, ...], _netns: str | None) -> Outcome | None:
-    """Programs for hosts on which every command succeeds and prints nothing."""
+    """Return an empty success for every command."""
     return Outcome()
 
 
 class FakeAgent:
-    """A Transport whose other end is simulated."""
+    """A Transport with a simulated agent."""
 
     notice_s = 0.0
 
@@ -115,7 +115,7 @@ class FakeAgent:
     # Transport --------------------------------------------------------------------------------------------
 
     def send(self, line: str) -> None:
-        """Take one request and answer it at once."""
+        """Receive one request and answer it at once."""
         if self._dead:
             raise AgentError("writing to the agent: the agent is gone")
         try:
@@ -142,7 +142,7 @@ class FakeAgent:
         return self._lines.get()
 
     def close(self, deadline_s: float) -> str:
-        """Undo everything, as the dead-man's switch does."""
+        """Undo everything, like the dead-man's switch."""
         if not self._dead:
             self._relays.close_all()
             self._undo(None)
@@ -150,7 +150,7 @@ class FakeAgent:
         return ""
 
     def last_words(self) -> str:
-        """A simulated agent writes no log."""
+        """Return nothing: a simulated agent writes no log."""
         return ""
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""Captures in memory, for a fake agent: one frame passes each."""
+"""Captures of a fake agent: each captures one frame."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,14 +10,14 @@ from iolab.agent.messages import Json
 
 @dataclass
 class FakeCaptures(FakeOpened):
-    """Captures by their names."""
+    """Captures by name."""
 
     noun: ClassVar[str] = "capture"
-    """What they are."""
+    """Name of the instrument kind."""
     lost_frames: int = 0
-    """Of every capture."""
+    """Lost frames of every capture."""
     file: str = "Cg0NCg=="
-    """Of every capture, in base 64."""
+    """File of every capture, in base64."""
 
     def stopped(self, asked: dict[str, Json]) -> dict[str, Json]:
         """See FakeOpened."""

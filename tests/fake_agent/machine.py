@@ -1,4 +1,4 @@
-"""What is behind a fake agent: relays to other transports in memory, scratch folders, and the end of a machine.
+"""Peers of a fake agent: relays to other transports in memory, scratch folders, and the end of a machine.
 
 A path stands for a socket or terminal when the simulated host has something `behind` it.
 """
@@ -14,7 +14,7 @@ from iolab.errors import AgentError
 
 Emit = Callable[[Json], None]
 Behind = Callable[[], Transport]
-"""Connects to what is behind a path; each relay has a connection of its own."""
+"""Connects to the peer of a path; each relay has a separate connection."""
 STATE_DIR = "/run/iolab"
 
 
@@ -23,14 +23,14 @@ class FakeRelays:
     """The relays of one fake agent."""
 
     behind: dict[str, Behind]
-    """By path."""
+    """Peers by path."""
     emit: Emit
-    """Takes messages to the controller."""
+    """Receives messages to the controller."""
     opened: dict[str, Transport] = field(default_factory=dict)
-    """By the relay's id."""
+    """Open relays by ID."""
 
     def open(self, relay: str, path: str) -> bool:
-        """Open a relay; tell whether there was something to connect to."""
+        """Open a relay; return whether there is a peer."""
         if path not in self.behind:
             return False
         transport = self.opened[relay] = self.behind[path]()
@@ -38,7 +38,7 @@ class FakeRelays:
         return True
 
     def send(self, relay: str, message: Json) -> bool:
-        """Pass a message to the other side; tell whether there is one."""
+        """Pass a message to the peer; return whether there is one."""
         if relay not in self.opened:
             return False
         try:
@@ -48,7 +48,7 @@ class FakeRelays:
         return True
 
     def close(self, relay: str, reason: str = "closed") -> bool:
-        """Close a relay; tell whether it was open."""
+        """Close a relay; return whether it was open."""
         transport = self.opened.pop(relay, None)
         if transport is None:
             return False

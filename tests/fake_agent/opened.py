@@ -1,4 +1,4 @@
-"""What a fake agent's instruments share: each is started by a name of its own, stopped, read and closed."""
+"""Base of a fake agent's instruments: each is started under a name, stopped, read and closed."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -13,17 +13,17 @@ from iolab.clock import VirtualClock
 
 @dataclass
 class FakeOpened(ABC):
-    """Instruments of one kind, by their names."""
+    """Instruments of one kind, by name."""
 
     noun: ClassVar[str]
-    """What they are; their methods begin so."""
+    """Name of the kind; the prefix of its methods."""
     clock: VirtualClock
-    """When they begin and end."""
+    """Clock for begin and end."""
     running: dict[str, Json] = field(default_factory=dict)
-    """What each was asked for."""
+    """Parameters of each running instrument."""
 
     def handlers(self) -> dict[str, Callable[[dict[str, Json]], Json]]:
-        """Return their methods."""
+        """Return the methods by name."""
         return {
             f"{self.noun}.start": self._start,
             f"{self.noun}.stop": lambda params: self.stopped(self._find(params)),
@@ -32,16 +32,16 @@ class FakeOpened(ABC):
         }
 
     def started(self, params: dict[str, Json]) -> dict[str, Json]:
-        """Return what a start answers beside its time."""
+        """Return the result of a start, without its time."""
         return {}
 
     @abstractmethod
     def stopped(self, asked: dict[str, Json]) -> dict[str, Json]:
-        """Return what a stop answers."""
+        """Return the result of a stop."""
 
     @abstractmethod
     def content(self) -> dict[str, Json]:
-        """Return what a reading answers."""
+        """Return the result of a read."""
 
     def _start(self, params: dict[str, Json]) -> Json:
         name = params["id"]

@@ -1,6 +1,6 @@
-"""Ports and devices in memory, for a fake agent: frames that exist only as counts, in virtual time.
+"""Ports and devices of a fake agent: frames exist only as counts, in virtual time.
 
-The `Forwards` function decides what becomes of a load; everything else follows the contract's rules.
+The `Forwards` function decides how many frames of a load pass; everything else follows the contract's rules.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,41 +11,41 @@ from iolab.clock import VirtualClock
 from iolab.units import NS_PER_S
 
 QUIET_NS = 10_000_000
-"""The drained barrier after the last frame [ns]."""
+"""The drain barrier after the last frame [ns]."""
 KEPT_BY_A_THREAD = ("delay", "stall")
-"""Rules of devices in user space: they hold frames and lose none."""
+"""Rules of user-space devices: they hold frames and lose none."""
 STALL_STEPS = 8
-"""Parts of a stall that a frame may arrive in; all of a part are held for the same time."""
+"""Parts of a stall; all frames that arrive in a part are held for the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What became of a load in one direction."""
+    """Result of a load in one direction."""
 
     intended_frames: int
-    """Frames of the schedule."""
+    """Scheduled frames."""
     offered_frames: int
-    """Frames that were sent."""
+    """Sent frames."""
     forwarded_frames: int
-    """Frames that arrived."""
+    """Received frames."""
     held_ns: int = 0
-    """A time for which the host held the sender up [ns]; 0: none."""
+    """Stall of the sender by the host [ns]; 0: none."""
     parts: Mapping[str, Json] = field(default_factory=dict)
-    """What a receiver counts by parts of the trial, as in its report; `sent_slices_frames` is the sender's."""
+    """Receiver counts by parts of the trial, as in its report; `sent_slices_frames` is the sender's."""
 
 
 Forwards = Callable[[float, int], Passed]
-"""Rate [frames/s] and duration [ns] to what becomes of it."""
+"""Maps rate [frames/s] and duration [ns] to a result."""
 
 
 def forwards_all(fps: float, duration_ns: int) -> Passed:
-    """Pass every frame on."""
+    """Forward every frame."""
     frames = round(fps * duration_ns / NS_PER_S)
     return Passed(frames, frames, frames)
 
 
 class TrafficRefusal(Exception):
-    """A request that cannot be met: code, message, data."""
+    """A refused request: code, message, data."""
 
     def __init__(self, code: int, message: str, data: Json) -> None:
         super().__init__(message)
@@ -54,24 +54,24 @@ class TrafficRefusal(Exception):
 
 @dataclass
 class FakeTraffic:
-    """Sets of ports, and devices."""
+    """Port sets and devices."""
 
     clock: VirtualClock
-    """Moves on while frames are sent."""
+    """Clock that advances while frames are sent."""
     forwards: Forwards = forwards_all
-    """What becomes of a load."""
+    """Result of a load."""
     broken: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """Interface to errno and reason for which it cannot be opened."""
+    """Interface to errno and reason of its failure to open."""
     latency_ns: int = 20_000
-    """Of every frame."""
+    """Latency of every frame [ns]."""
     dropped: dict[tuple[str | None, str], int] = field(default_factory=dict)
-    """Namespace and interface to the frames that found the far end's ring full."""
+    """Namespace and interface to the number of frames that the full far ring refused."""
     _sets: dict[str, dict[str, dict[str, Json]]] = field(default_factory=dict)
     _devices: dict[str, dict[str, Json]] = field(default_factory=dict)
     wires: dict[str, list[Json]] = field(default_factory=dict)
-    """The ways of each wire, as they were changed last."""
+    """Impairments of each emulated link per direction, as last changed."""
     draws: list[tuple[str, list[int]]] = field(default_factory=list)
-    """The wires whose draws began again, each with its seeds."""
+    """Emulated links whose draws were restarted, with their seeds."""
 
     def handlers(self) -> dict[str, Callable[[dict[str, Json]], Json]]:
         """Return the methods of traffic and devices."""
@@ -91,7 +91,7 @@ class FakeTraffic:
         }
 
     def interfaces(self, netns: str | None) -> list[dict[str, Json]]:
-        """Return the counters of the interfaces that were ever opened in a namespace."""
+        """Return the counters of all interfaces that were ever opened in a namespace."""
         zero = dict.fromkeys(
             ("rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "tx_bytes", "tx_packets", "tx_errors"), 0
         )
@@ -216,14 +216,14 @@ class FakeTraffic:
         }
 
     def _latencies(self, frames: int) -> dict[int, int]:
-        """Return how many frames take how long [ns], through all devices that hold frames."""
+        """Return the number of frames per latency [ns], through all devices that hold frames."""
         stages = [stage for device in self._devices.values() for stage in device.get("impairments", ())]
         least_ns = self.latency_ns + sum(stage["delay_ns"] for stage in stages if stage["kind"] == "delay")
         found = {least_ns: frames}
         for stage in stages:
             if stage["kind"] == "stall":
                 part = round(frames * stage["length_ns"] / stage["every_ns"]) // STALL_STEPS
-                for step in range(STALL_STEPS):  # those that arrive in a stall leave together at its end
+                for step in range(STALL_STEPS):  # frames that arrive in a stall leave together at its end
                     held_ns = stage["length_ns"] * (2 * step + 1) // (2 * STALL_STEPS)
                     found[least_ns + held_ns] = found.get(least_ns + held_ns, 0) + part
                     found[least_ns] -= part
@@ -303,12 +303,12 @@ class FakeTraffic:
 
 
 def _histogram(value: int, count: int) -> dict[str, Json]:
-    """Return a histogram in which every value is the same."""
+    """Return a histogram of equal values."""
     return _histogram_of({value: count})
 
 
 def _histogram_of(counts: Mapping[int, int]) -> dict[str, Json]:
-    """Return the histogram of values and how often each came."""
+    """Return the histogram of values with their counts."""
     values = sorted(value for value, count in counts.items() if count)
     buckets: dict[int, int] = {}
     for value in values:

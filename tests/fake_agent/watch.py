@@ -1,4 +1,4 @@
-"""Watches in memory, for a fake agent: nothing passes what they look at."""
+"""Watches of a fake agent: no frame passes them."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,10 +13,10 @@ NOTHING: Json = {"count": 0, "sum": 0, "min": None, "max": None, "above": 0, "bu
 
 @dataclass
 class FakeWatches(FakeOpened):
-    """Watches by their names."""
+    """Watches by name."""
 
     noun: ClassVar[str] = "watch"
-    """What they are."""
+    """Name of the instrument kind."""
 
     def started(self, params: dict[str, Json]) -> dict[str, Json]:
         """See FakeOpened."""
@@ -38,7 +38,7 @@ class FakeWatches(FakeOpened):
 
 
 def _quiet(asked: dict[str, Json]) -> Json:
-    """Return what a point tells that nothing passed."""
+    """Return the report of a point without frames."""
     views = ["arrival", *(["line"] if asked.get("line_bps") else [])]
     zeros = dict.fromkeys(
         ("first", "windows", "idle_windows", "bytes", "frames", "frames_squared", "late_frames", "left_out"),

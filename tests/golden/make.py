@@ -1,9 +1,9 @@
-"""Make a golden run of a run folder: nothing of the host is left in it, nor evidence that nobody reads.
+"""Make a golden run from a run folder, without data of the host and without evidence that no code reads.
 
     python tests/golden/make.py RUN NAME
 
-writes tests/golden/NAME/ and, beside it, NAME.expected.json with every figure in it. It imports nothing of iolab: the
-figures are those in the files, whatever today's code reads there.
+writes tests/golden/NAME/ and, next to it, NAME.expected.json with every figure of the run. It imports nothing
+from iolab, so the figures are those in the files, independent of the current code.
 """
 
 import gzip
@@ -26,16 +26,16 @@ REPLACED = (
     (re.compile(r'("cpu_model": ?)"AMD[^"]*"'), r'\1"Processor"'),
     (re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b"), "02:00:00:00:00:01"),
 )
-"""What would tell which host it was, and what stands there instead."""
+"""Data that identify the host, with their replacement."""
 EVIDENCE_KEPT = 2000
-"""Characters of a part of a trial's evidence that are kept; a larger part becomes null."""
+"""Maximum characters of a part of a trial's evidence; a larger part becomes null."""
 SERIES_KEPT = 2
-"""Tables of series of a run that are kept; one is of one trial."""
+"""Maximum number of series tables of a run; each belongs to one trial."""
 ARRIVED = ("reordered_frames", "duplicate_frames")
 
 
 def main() -> None:
-    """Make one."""
+    """Make one golden run."""
     run, name = Path(sys.argv[1]), sys.argv[2]
     target = HERE / name
     shutil.rmtree(target, ignore_errors=True)
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def copy(path: Path, target: Path) -> None:
-    """Write one file without what tells of the host."""
+    """Write one file without data of the host."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix in (".parquet", ".pcapng"):
         shutil.copyfile(path, target)
@@ -65,7 +65,7 @@ def copy(path: Path, target: Path) -> None:
 
 
 def less(evidence: Any) -> Any:
-    """Return evidence without its large parts; of packet trials of the first schemas what is read stays."""
+    """Return evidence without its large parts; parts that are read of packet trials of the first schemas stay."""
     if not isinstance(evidence, dict):
         return None
     if "load_trials" in evidence and "sizes" in evidence:
@@ -82,13 +82,13 @@ def lines(run: Path) -> list[dict[str, Any]]:
 
 
 def trials(run: Path) -> list[dict[str, Any]]:
-    """Return each trial with its figures as they are stored: label or dimensions, unit, value, bound."""
+    """Return each trial with its figures as stored: label or dimensions, unit, value, bound."""
     kept = ("schema", "key", "measure", "block", "cell", "status", "reason")
     return [{**{name: one[name] for name in kept}, "figures": figures(one["metrics"])} for one in lines(run)]
 
 
 def figures(metrics: Any) -> list[list[Any]]:
-    """Return name, dimensions, unit, value and bound of each; in the first schemas dimensions are in the name."""
+    """Return name, dimensions, unit, value and bound of each figure; the first schemas have dimensions in the name."""
     if isinstance(metrics, dict):
         return [
             [name, {}, one["unit"], one["value"], one.get("limited_by", "")] for name, one in metrics.items()
@@ -100,7 +100,7 @@ def figures(metrics: Any) -> list[list[Any]]:
 
 
 def means(found: list[dict[str, Any]]) -> list[list[Any]]:
-    """Return the mean over blocks of each figure of the whole trial, of the trials that ended well; none is a bound."""
+    """Return the mean over blocks of each whole-trial figure of successful trials, without bounds."""
     groups: dict[str, list[list[Any]]] = {}
     for trial in {one["key"]: one for one in found}.values():
         for name, about, _, value, limited in trial["figures"] if trial["status"] == "ok" else ():
@@ -115,7 +115,7 @@ def means(found: list[dict[str, Any]]) -> list[list[Any]]:
 
 
 def packets(run: Path) -> dict[str, list[list[Any]]]:
-    """Return of each packet trial its load trials: frames offered and forwarded, the verdict's limit, drops."""
+    """Return the load trials of each packet trial: offered and forwarded frames, the verdict's limit, drops."""
     found: dict[str, list[list[Any]]] = {}
     for path in sorted((run / "samples").glob("*.json.gz")):
         document = json.loads(gzip.decompress(path.read_bytes()))
@@ -132,13 +132,13 @@ def packets(run: Path) -> dict[str, list[list[Any]]]:
 
 
 def load_trial(result: dict[str, Any], verdict: dict[str, Any], balances: list[dict[str, Any]]) -> list[Any]:
-    """Return what is compared of one."""
+    """Return the compared figures of a load trial."""
     drops = [[drop["frames"] for drop in balance["drops"]] for balance in balances]
     return [result["offered_frames"], result["forwarded_frames"], verdict["limit"], drops]
 
 
 def series(run: Path) -> dict[str, list[list[Any]]]:
-    """Return of each table of series how many points each has, and its first and last value, as pyarrow reads them."""
+    """Return the number of points and the first and last value of each series table, as read by pyarrow."""
     from pyarrow import parquet
 
     found: dict[str, list[list[Any]]] = {}

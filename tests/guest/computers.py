@@ -1,4 +1,4 @@
-"""Guests that stand for whole computers: with a kernel and a real sshd of their own, and no part of the lab under test.
+"""Guests that act as whole computers: with a separate kernel and a real sshd, and outside the lab under test.
 
 They are named pc6, pc7 and so on; eth0 leads to the namespace `ctl`, where ssh is started.
 """
@@ -29,15 +29,15 @@ mkdir -p -m 700 /run/other
 ip link set lo up
 ip addr add 198.19.$3.2/24 dev eth0 2>/dev/null || true; ip link set eth0 up
 """
-"""What a computer's own boot does; the guest's own agent has a state folder that is not the one of agents by ssh."""
+"""Boot script of a computer; the guest's own agent has a different state folder from agents over ssh."""
 LISTEN = "exec /usr/sbin/sshd -f /run/sshd/config\n"
 MEASURING = "until pgrep -x -a iperf3 | grep -q -e --client; do sleep 1; done; "
-"""Waits on a computer until it sends; where that takes longer than PATIENCE_S, the test fails."""
+"""Waits on a computer until it sends; after PATIENCE_S the test fails."""
 PATIENCE_MS = int(PATIENCE_S * 1000)
 
 
 class Computers:
-    """Computers, and the way to them."""
+    """Computers, and the connections to them."""
 
     def __init__(
         self, lab: str, hypervisors: Hypervisors, folder: Path, *, boot: str = "ip link set eth1 up\n"
@@ -65,11 +65,11 @@ class Computers:
 
     @property
     def ssh(self) -> str:
-        """The ssh command that reaches them, for IOLAB_SSH."""
+        """Return the ssh command that reaches them, for IOLAB_SSH."""
         return f"nsenter --net=/run/netns/iolab-ctl ssh -F {self._folder}/config"
 
     def boot(self, number: int) -> None:
-        """Do what a computer's boot does, as soon as its own agent answers."""
+        """Run the boot script of a computer as soon as its own agent answers."""
         keys = [(self._folder / name).read_text() for name in ("key.pub", "host_key")]
         script = SSHD + self._boot + LISTEN
         argv = ["sh", "-ec", script, "boot", *keys, str(number)]
@@ -77,7 +77,7 @@ class Computers:
         assert done.succeeded, done.stderr
 
     def restart(self, number: int) -> None:
-        """Pull the plug, then switch it on again: the kernel of an emulated one that is reset may stand still."""
+        """Power a computer off and on: an emulated kernel that is reset may hang."""
         name = f"pc{number}"
         running = self.lab.guests.started(name)
         assert running is not None
@@ -99,7 +99,7 @@ class Computers:
         return self._agents.of(f"pc{number}")
 
     def inside(self, number: int, script: str) -> str:
-        """Return what a script prints there, run by its own agent; one that is not done in time fails."""
+        """Return the output of a script on the computer, run by its own agent; fail after the time limit."""
         done = self.agent(number).run(["sh", "-c", script], timeout_ms=PATIENCE_MS)
         assert not done.timed_out, f"pc{number} had not done it after {PATIENCE_S:.0f} s: {script}"
         return done.stdout

@@ -1,4 +1,4 @@
-"""What tests with guests share: root, programs, images (built into the user's cache where that lacks them), agents."""
+"""Fixtures of tests with guests: root, programs, images (built into the user's cache if missing), agents."""
 
 import shutil
 from collections.abc import Iterator
@@ -21,17 +21,17 @@ PROGRAMS = (
     *("mmdebstrap", "mksquashfs", "mkfs.ext4", "depmod", "qemu-system-x86_64", "ip", "iperf3", "ethtool"),
 )
 LIMIT_S = 900
-"""Ends what hangs: the first test on a new machine builds the image, and a busy host takes ten times as long."""
+"""Time limit: the first test on a new machine builds the image, and a busy host takes ten times as long."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test here; an emulated guest takes seconds where others take milliseconds."""
+    """Mark every test of this folder; an emulated guest takes seconds where others take milliseconds."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.guest)
             item.add_marker(pytest.mark.timeout(LIMIT_S))
         if Path(__file__).parent / "image" in item.path.parents:
-            item.add_marker(pytest.mark.full)  # the core's guests start from such an image
+            item.add_marker(pytest.mark.full)  # the core tests with guests need such an image
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -47,31 +47,31 @@ def image() -> Image:
 
 @pytest.fixture(scope="session")
 def nested(image: Image) -> Image:
-    """The image of a guest that has guests of its own."""
+    """Return the image of a guest that has guests."""
     return build("nested", find_agent(), print)
 
 
 @pytest.fixture(scope="session")
 def xen(image: Image) -> Image:
-    """The image of a guest that is Dom0."""
+    """Return the image of a guest that is Dom0."""
     return build("xen", find_agent(), print)
 
 
 @pytest.fixture(scope="session")
 def disk_of_image(image: Image, xen: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A disk of a host that runs Xen, on which the image and the agent are already."""
+    """Return a disk of a Xen host that already contains the image and the agent."""
     return make_disk(tmp_path_factory.mktemp("xen"), image)
 
 
 @pytest.fixture(scope="session")
 def host(image: Image) -> Image:
-    """The image of a guest that stands for another computer."""
+    """Return the image of a guest that acts as a different computer."""
     return build("host", find_agent(), print)
 
 
 @pytest.fixture(scope="session")
 def newer_qemu(image: Image) -> None:
-    """A QEMU that emulates cards which can be split."""
+    """Return a QEMU that emulates SR-IOV NICs."""
     try:
         find_qemu(NEWER)
     except UnsupportedError:
@@ -80,14 +80,14 @@ def newer_qemu(image: Image) -> None:
 
 @pytest.fixture
 def agents(unchanged_host: None) -> Iterator[Agents]:
-    """Return the agents of this computer's lab; it is put back."""
+    """Provide the agents of a lab on the local host; restore it."""
     with Agent(LocalTransport(find_agent())) as agent:
         yield Agents(agent)
 
 
 @pytest.fixture(scope="module")
 def lasting_agents(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agents]:
-    """The agents of a lab of this computer that stands for all tests of a file; after them it is put back."""
+    """Provide the agents of a lab that exists for all tests of a file; restore the host after them."""
     state = tmp_path_factory.mktemp("lasting") / "state"
     with (
         pytest.MonkeyPatch.context() as patch,

@@ -1,4 +1,4 @@
-"""What tests of labs with real guests do: run an experiment, read its trials, talk to a guest's hypervisor."""
+"""Helpers of tests with real guests: run an experiment, read its trials, use a guest's monitor."""
 
 import json
 import socket
@@ -13,12 +13,12 @@ from iolab.experiment import load
 
 LABS = Path(__file__).parents[2] / "labs"
 PATIENCE_S = 500.0
-"""Ends a run that hangs: a calm host takes half a minute for guests of guests; one with ten times the work it can do,
+"""Time limit of a run that hangs [s]: a calm host takes half a minute for nested guests, an overloaded host takes
 minutes."""
 
 
 def measured(tmp_path: Path, text: str) -> Path:
-    """Run an experiment, all of whose trials go well; return the run's folder."""
+    """Run an experiment whose trials must all succeed; return the run's folder."""
     file = tmp_path / "lab.yaml"
     file.write_text(text)
     running = run_in_background(tmp_path, file)
@@ -31,14 +31,14 @@ def measured(tmp_path: Path, text: str) -> Path:
 
 
 def wait_for_console(state: Path, machine: str) -> Path:
-    """Wait until a guest's hypervisor has made its monitor; return the guest's scratch folder."""
+    """Wait until a guest's hypervisor has created its monitor; return the guest's scratch folder."""
     folder = state / "f" / machine
     until((folder / "monitor").exists, never=f"{folder} has no monitor")
     return folder
 
 
 def run_in_background(tmp_path: Path, file: Path) -> subprocess.Popen[str]:
-    """Start a run in a session of its own."""
+    """Start a run in a separate session."""
     return subprocess.Popen(
         [IOLAB, "run", file],
         cwd=tmp_path,
@@ -50,19 +50,19 @@ def run_in_background(tmp_path: Path, file: Path) -> subprocess.Popen[str]:
 
 
 def ask_monitor(path: Path, command: str) -> None:
-    """Give QEMU's monitor a command, without any of our own code."""
+    """Send a command to QEMU's monitor, without any code of iolab."""
     with socket.socket(socket.AF_UNIX) as end:
         end.settimeout(PATIENCE_S)
         end.connect(str(path))
         messages = map(json.loads, end.makefile("rb"))
         for name in ("qmp_capabilities", command):
             end.sendall(json.dumps({"execute": name}).encode())
-            # Who closes before a command was answered may have it forgotten; events come in between.
+            # A command may be lost if its sender closes before the answer; events arrive in between.
             next(message for message in messages if "return" in message)
 
 
 def short_study(folder: Path, name: str, shorter: Mapping[str, str]) -> Path:
-    """Copy a study's lab; what takes long there takes less."""
+    """Copy a study's lab with shorter durations."""
     text = (LABS / name).read_text()
     for written, instead in shorter.items():
         assert written in text
@@ -73,7 +73,7 @@ def short_study(folder: Path, name: str, shorter: Mapping[str, str]) -> Path:
 
 
 def one_cell(lab: Path, site: Path) -> str:
-    """Return a selection of one cell that the lab's quick run has; what that leaves open is as in the baseline."""
+    """Return a selection of one cell of the lab's quick run; other factors are as in the baseline."""
     study = load(lab, site)
     quick = {name: labels[0] for name, labels in study.quick[0].items()}
     return ",".join(f"{name}={label}" for name, label in {**study.baseline, **quick}.items())

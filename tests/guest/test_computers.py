@@ -1,4 +1,4 @@
-"""Two computers, which are guests with an ssh server: their own cards are set and put back; one restarts in mid-run."""
+"""Two computers, which are guests with an ssh server: their NICs are set and restored; one restarts during a run."""
 
 import json
 import os
@@ -29,7 +29,7 @@ lab:
 measure:
   tcp: {kind: stream, from: pc6.eth1, to: pc7.eth1}
 """
-"""Two guests that stand for two computers, each joined to where ssh is started, and to each other."""
+"""Two guests that act as two computers, each connected to the namespace of ssh, and to each other."""
 RESTART = """
 lab:
   machines:
@@ -65,7 +65,7 @@ done
 def lasting_computers(
     host: Image, lasting_agents: Agents, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Computers]:
-    """Two computers with a kernel of their own; the card of pc7 has two queue pairs."""
+    """Provide two computers with separate kernels; the NIC of pc7 has two queue pairs."""
     folder = tmp_path_factory.mktemp("hosts") / "computers"
     made = Computers(HOSTS, Hypervisors(lasting_agents), folder)
     yield made
@@ -74,7 +74,7 @@ def lasting_computers(
 
 @pytest.fixture
 def computers(lasting_computers: Computers, monkeypatch: pytest.MonkeyPatch) -> Computers:
-    """They are reached by ssh; one that an earlier test left dead boots again."""
+    """Provide the computers over ssh; boot a computer that an earlier test left dead."""
     for number in lasting_computers.numbers:
         if not lasting_computers.answers(number):
             lasting_computers.restart(number)
@@ -83,8 +83,8 @@ def computers(lasting_computers: Computers, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.full
-def test_a_computers_own_card_is_set_and_put_back(computers: Computers, tmp_path: Path) -> None:
-    """The trial counts, so what was read back was as applied; the commands are stored; nothing stays."""
+def test_settings_of_a_hosts_nic_are_applied_and_restored(computers: Computers, tmp_path: Path) -> None:
+    """Require a valid trial and stored commands; compare the host's state before and after."""
     (tmp_path / "lab.yaml").write_text(CARDS)
     before = computers.agent(7).run(["sh", "-ec", SHOWN]).stdout
     assert "Combined:\t2" in before
@@ -109,10 +109,10 @@ def test_a_computers_own_card_is_set_and_put_back(computers: Computers, tmp_path
 
 
 @pytest.mark.full
-def test_a_host_that_loses_its_power_in_mid_run_costs_a_trial_and_is_waited_for(
+def test_power_loss_of_a_host_fails_one_trial_and_the_run_continues(
     computers: Computers, tmp_path: Path
 ) -> None:
-    """The reason names it; the trials after it are measured; in the end both cables have their own MTU again."""
+    """Report the lost host, measure the later trials, and restore the MTU of both cables."""
     (tmp_path / "lab.yaml").write_text(RESTART)
     environment = {**os.environ, "IOLAB_STATE_DIR": str(tmp_path / "inner")}
     running = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Joins, tunnels and bonds that this computer's kernel may lack, in a guest: read back, reached, and really wrapped."""
+"""Link types, tunnels and bonds that the local kernel may lack, in a guest: read back, reachable, and encapsulated."""
 
 import subprocess
 from collections import Counter
@@ -39,15 +39,15 @@ seed: 1
 
 
 def dissected(file: Path, *fields: str) -> Counter[str]:
-    """Return how often each combination of fields is in a capture."""
+    """Return the count of each combination of fields in a capture."""
     words = [word for field in fields for word in ("-e", field)]
     argv = ["tshark", "-r", str(file), "-T", "fields", *words]
     return Counter(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines())
 
 
 @pytest.mark.full
-def test_every_kind_is_made_read_back_and_carries_a_stream(tmp_path: Path, unchanged_host: None) -> None:
-    """And what is on the link below is what it says: encrypted, numbered, or a bond's."""
+def test_every_link_type_is_read_back_and_carries_a_stream(tmp_path: Path, unchanged_host: None) -> None:
+    """Check encryption, tunnel IDs and bonds on the underlay."""
     folder = measured(tmp_path, KINDS)
     found = {trial["cell"]["network"]: trial for trial in trials(folder)}
     assert {name: trial["status"] for name, trial in found.items()} == dict.fromkeys(found, "ok")
@@ -77,10 +77,10 @@ def test_every_kind_is_made_read_back_and_carries_a_stream(tmp_path: Path, uncha
         ("container-networks", "network=bridge|macvlan|vxlan", 6),
     ],
 )
-def test_a_lab_runs_in_a_small_form(
+def test_shipped_lab_runs_with_a_selection_of_its_levels(
     tmp_path: Path, unchanged_host: None, name: str, levels: str, count: int
 ) -> None:
-    """In a guest, whose kernel has everything; without the kinds of link that the test above has made."""
+    """Run each lab in a guest, whose kernel supports all features, without the link types tested above."""
     done = subprocess.run(
         [IOLAB, "run", LABS / f"{name}.yaml", "--quick", "--only", levels],
         cwd=tmp_path,

@@ -1,5 +1,5 @@
-"""What is set in a guest's own kernel, read by its own tools and put back: queues and interrupts of a card, disciplines
-that order and shape frames, those included that the kernel of this computer may lack.
+"""Settings of a guest's kernel, read by its own tools and restored: queues and interrupts of a NIC, and qdiscs,
+including those that the local kernel may lack.
 """
 
 import json
@@ -28,14 +28,14 @@ CLASSES = {
 
 @pytest.fixture(scope="module")
 def standing(lasting_agents: Agents) -> Iterator[StandingLab]:
-    """A lab whose guest `outer` runs on from test to test."""
+    """Provide a lab whose guest `outer` runs from test to test."""
     made = StandingLab(lasting_agents, lambda _: None)
     yield made
     made.take_down()
 
 
 def lab(**inner: object) -> tuple[Resource, ...]:
-    """Return the parent of a guest, its card, and what it does for the guest; but not the guest."""
+    """Return the parent of a guest, its NIC, and its host settings; but not the guest."""
     machines = {
         "near": {"kind": "netns"},
         "outer": OUTER,
@@ -57,7 +57,7 @@ def lab(**inner: object) -> tuple[Resource, ...]:
 
 
 def shaped(shape: dict[str, object]) -> tuple[Resource, ...]:
-    """Return a lab in which the guest has namespaces, and one of them shapes what it sends."""
+    """Return a lab in which the guest has namespaces, and one of them shapes its traffic."""
     machine, link = TypeAdapter[Machine](Machine).validate_python, Link.model_validate
     far = [f"b{number}" for number in range(len(LEAVES))]
     inside = {name: machine({"kind": "netns", "on": "outer"}) for name in ("a", *far)}
@@ -67,7 +67,7 @@ def shaped(shape: dict[str, object]) -> tuple[Resource, ...]:
 
 
 def shown(agents: Agents) -> tuple[str, Callable[[], set[str]]]:
-    """Return how many queues the card uses, and a reader of the CPUs of its interrupts by their names."""
+    """Return the number of used queues of the NIC, and a reader of its interrupts' CPUs by name."""
     agent = agents.of("outer")
     queues = agent.run(("ethtool", "-l", "eth0")).stdout.rsplit("Combined:", 1)[1].split()[0]
 
@@ -80,10 +80,10 @@ def shown(agents: Agents) -> tuple[str, Callable[[], set[str]]]:
     return queues, cpus
 
 
-def test_a_parents_card_has_the_queues_and_interrupts_that_a_guest_asks_for(
+def test_parent_nic_gets_the_queues_and_interrupt_affinities_configured_for_its_guest(
     standing: StandingLab, lasting_agents: Agents
 ) -> None:
-    """Then, for a guest that asks for nothing, those it had."""
+    """Restore the original for a guest without the setting."""
     agents = lasting_agents
     standing.change_to(lab())
     queues, before = shown(agents)
@@ -112,16 +112,16 @@ def test_a_parents_card_has_the_queues_and_interrupts_that_a_guest_asks_for(
         pytest.param({"qdisc": "htb", "rate": "90Mbit", "classes": CLASSES}, {"htb", *CLASSES}, id="htb"),
     ],
 )
-def test_every_discipline_is_read_back_as_it_was_set_in_a_kernel_that_has_them_all(
+def test_every_qdisc_is_read_back_as_set_on_a_kernel_that_supports_all_qdiscs(
     standing: StandingLab, lasting_agents: Agents, shape: dict[str, object], kinds: set[str]
 ) -> None:
-    """Rates, queues of classes and their lengths included; tc there shows the same kinds."""
+    """Compare rates, class queues and limits, and the kinds that tc shows."""
     standing.change_to(shaped(shape))
     assert standing.mismatches() == []
     told = lasting_agents.of("outer").run(("tc", "-j", "qdisc", "show", "dev", "p0"), netns="iolab-a").stdout
     assert {one["kind"] for one in json.loads(told)} == kinds
 
 
-def test_no_discipline_is_left_out_of_what_is_read_back() -> None:
-    """The pacer is a program of ours with its own tests; planning refuses etf: no measure gives transmit times."""
+def test_read_back_test_covers_every_qdisc() -> None:
+    """Exclude the pacer, with separate tests, and etf, which planning refuses."""
     assert set(QDISCS) - {"pacer", "etf"} == {"fq", "tbf", "htb"}

@@ -1,4 +1,4 @@
-"""Labs with real guests, end to end: built, measured, read back, and gone afterwards."""
+"""Labs with real guests, end to end: built, measured, read back, and removed."""
 
 import os
 import signal
@@ -51,11 +51,10 @@ def experiment(path: Path, *, blocks: int = 1) -> Path:
     return file
 
 
-def test_every_emulated_card_carries_frames_as_soon_as_its_guest_is_ready(
+def test_every_emulated_nic_carries_frames_as_soon_as_its_guest_is_ready(
     iolab: Iolab, tmp_path: Path
 ) -> None:
-    """In a row, so that a frame that arrives has come in and gone out by each. An e1000 holds frames for hundreds of
-    milliseconds in its first seconds; the lab is not called ready before. Other tests have virtio and macvtap."""
+    """Chain all NICs, so that a frame passes each of them; e1000 once delayed frames for hundreds of ms."""
     folder = measured(tmp_path, ROW)
     (trial,) = trials(folder)
     assert value(trial, "loss_ratio") < 0.1, "a busy host may cost some frames"
@@ -67,10 +66,8 @@ def test_every_emulated_card_carries_frames_as_soon_as_its_guest_is_ready(
 
 
 @pytest.mark.full
-def test_a_guest_that_panics_in_mid_trial_costs_that_trial_and_is_begun_anew_for_the_next(
-    iolab: Iolab, tmp_path: Path
-) -> None:
-    """The reason has the console's words; the trials after it are measured."""
+def test_guest_panic_fails_the_trial_and_the_guest_is_restarted(iolab: Iolab, tmp_path: Path) -> None:
+    """Quote the console in the reason; measure later trials."""
     file = experiment(tmp_path, blocks=2)
     running = run_in_background(tmp_path, file)
     guest = wait_for_console(tmp_path / "state", "dut")
@@ -85,11 +82,11 @@ def test_a_guest_that_panics_in_mid_trial_costs_that_trial_and_is_begun_anew_for
     assert "panic" in str(first["reason"])
 
 
-def test_what_kill_9_of_the_controller_leaves_is_nothing(iolab: Iolab, tmp_path: Path) -> None:
-    """The agent ends the guest and undoes the rest; the host is as it was."""
+def test_kill_9_of_the_controller_leaves_no_guest(iolab: Iolab, tmp_path: Path) -> None:
+    """Let the agent end the guest and undo the rest."""
     running = run_in_background(tmp_path, experiment(tmp_path))
     guest = wait_for_console(tmp_path / "state", "dut")
-    time.sleep(0.5)  # it boots, and nothing is ready yet
+    time.sleep(0.5)  # the guest boots, and nothing is ready yet
     running.kill()
     running.communicate()
     _wait_for_end(tmp_path / "state")
@@ -97,11 +94,11 @@ def test_what_kill_9_of_the_controller_leaves_is_nothing(iolab: Iolab, tmp_path:
 
 
 @pytest.mark.full
-def test_what_kill_9_of_the_agent_leaves_is_undone_by_clean(iolab: Iolab, tmp_path: Path) -> None:
-    """The guest dies with its agent; namespaces and scratch folder go with `iolab clean`."""
+def test_changes_of_a_killed_agent_are_undone_by_clean(iolab: Iolab, tmp_path: Path) -> None:
+    """Check namespaces and the scratch folder, too."""
     running = run_in_background(tmp_path, experiment(tmp_path))
     guest = wait_for_console(tmp_path / "state", "dut")
-    time.sleep(0.5)  # it boots, and nothing is ready yet
+    time.sleep(0.5)  # the guest boots, and nothing is ready yet
     for child in Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split():
         os.kill(int(child), signal.SIGKILL)
     said, _ = running.communicate(timeout=PATIENCE_S)

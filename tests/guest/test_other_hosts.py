@@ -1,4 +1,4 @@
-"""Guests on other hosts, reached by a real sshd in namespaces: image, cable, the guest's card, and nothing left."""
+"""Guests on remote hosts, reached by a real sshd in namespaces: image, cable, the guest's NIC, and cleanup."""
 
 import json
 from pathlib import Path
@@ -27,24 +27,23 @@ seed: 1
 
 @pytest.fixture
 def pair(network: Network) -> tuple[SshHost, SshHost]:
-    """A tester and a host for the guest, joined by a cable."""
+    """Provide a tester and a host for the guest, connected by a cable."""
     hosts = network.host("tester"), network.host("pc1")
     network.cable(*hosts, "lan0")
     return hosts
 
 
 def shown(host: SshHost) -> str:
-    """Return what a lab could change there."""
+    """Return the state that a lab could change on a host."""
     script = "ip -4 -o addr show dev lan0; ip -o link | cut -d ' ' -f 2,4-; ls /run/netns"
     return host.inside(f"{script}; ls -d /run/iolab/f/* /var/tmp/iolab-far 2>/dev/null || true")
 
 
 @pytest.mark.full
-def test_a_guest_on_another_host_is_measured_through_that_hosts_card(
+def test_guest_on_a_remote_host_is_measured_through_the_hosts_nic(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
-    """The image is copied once, the guest boots there with each card and a disk of that host's, its frames come from
-    the tester; one command removes all that stays."""
+    """Copy the image once, boot with each NIC and a disk of the host, and remove everything."""
     (tmp_path / "lab.yaml").write_text(LAB)
     before = [shown(host) for host in pair]
     done = iolab("run", "lab.yaml")

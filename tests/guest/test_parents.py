@@ -1,4 +1,4 @@
-"""Guests with guests of their own: vhost in a guest, a card that is split and given away, Xen domains; end to end."""
+"""Nested guests: vhost in a guest, an SR-IOV NIC that is passed through, Xen domains; end to end."""
 
 import hashlib
 from collections.abc import Iterator
@@ -68,8 +68,8 @@ measure:
 
 
 def measured_in_turn(standing: StandingLab, agents: Agents, text: str) -> Iterator[tuple[GuestUse, float]]:
-    """Plan an experiment, make the lab of each step, measure its stream; give what is known of the inner guest, and
-    the rate that was received."""
+    """Plan an experiment, build the lab of each step and measure its stream; yield the facts about the inner
+    guest and the received rate."""
     experiment = parse(text, "lab.yaml")
     facts, _ = read_facts(agents.here)
     plan = make_plan(experiment, facts)
@@ -89,7 +89,7 @@ def measured_in_turn(standing: StandingLab, agents: Agents, text: str) -> Iterat
 
 
 def check_disk(agents: Agents) -> None:
-    """Write on the disk of the inner guest: both sides' checksums of it agree."""
+    """Write on the disk of the inner guest; the checksums of both sides must agree."""
     writing = "dd if=/dev/urandom of=/dev/iolab-v bs=1M count=2 oflag=direct && sync"
     assert agents.of("inner").run(("sh", "-c", writing), timeout_ms=180_000).succeeded
     told = [
@@ -102,10 +102,10 @@ def check_disk(agents: Agents) -> None:
 
 @pytest.mark.full
 @pytest.mark.usefixtures("nested")
-def test_a_guest_of_a_guest_forwards_by_vhost_from_a_tap_or_a_macvtap_and_writes_to_its_parents_file(
+def test_nested_guest_forwards_through_vhost_and_writes_to_a_volume_of_its_parent(
     agents: Agents,
 ) -> None:
-    """It is virtualised in hardware as far as it sees, and yet said to be emulated."""
+    """Check that the inner guest sees KVM, and is reported as emulated."""
     standing = StandingLab(agents, lambda _: None)
     try:
         found = list(measured_in_turn(standing, agents, NESTED))
@@ -120,11 +120,10 @@ def test_a_guest_of_a_guest_forwards_by_vhost_from_a_tap_or_a_macvtap_and_writes
 
 @pytest.mark.full
 @pytest.mark.usefixtures("nested", "newer_qemu", "unchanged_host")
-def test_virtual_functions_join_a_namespace_a_guest_of_the_guest_and_the_world_outside(
+def test_virtual_functions_connect_a_namespace_a_nested_guest_and_an_external_machine(
     tmp_path: Path,
 ) -> None:
-    """One moved into a namespace, one given away by vfio; from function to function by the card's own switch, and from
-    outside through the card."""
+    """Move one into a namespace, and pass one by vfio; use the NIC's own switch."""
     rows = trials(measured(tmp_path, FUNCTIONS))
     assert {row["measure"] for row in rows} == {"inside", "outside"}
     for row in rows:
@@ -136,10 +135,10 @@ def test_virtual_functions_join_a_namespace_a_guest_of_the_guest_and_the_world_o
 
 @pytest.mark.full
 @pytest.mark.usefixtures("xen")
-def test_a_xen_domain_is_reached_over_its_console_receives_from_dom0_and_writes_to_its_file(
+def test_xen_domain_receives_a_stream_from_dom0_and_writes_to_its_volume(
     agents: Agents,
 ) -> None:
-    """Hypervisor, toolstack, backends of network and disk, and console are all the distribution's."""
+    """Use the distribution's hypervisor, toolstack, backends and console."""
     standing = StandingLab(agents, lambda _: None)
     try:
         ((domain, received_bps),) = measured_in_turn(standing, agents, XEN)

@@ -1,4 +1,4 @@
-"""Programs of the user's own in a guest: its image has what the experiment installs, and another kernel."""
+"""User programs in a guest whose image has the installed packages and a different kernel."""
 
 import shutil
 from pathlib import Path
@@ -53,8 +53,8 @@ measure:
 
 
 @pytest.mark.full
-def test_a_guest_has_what_is_installed_in_it_and_its_commands_are_measured(tmp_path: Path) -> None:
-    """A service and a command of its own, another kernel, and a client outside that reaches it."""
+def test_services_and_commands_are_measured_in_a_guest_with_an_additional_package(tmp_path: Path) -> None:
+    """Check a service and a command in the guest, a different kernel, and an external client."""
     if shutil.which("lz4") is None:
         pytest.skip("needs lz4; scripts/packages.sh guest installs it")
     build("linux-backports:nginx-light", find_agent(), print)

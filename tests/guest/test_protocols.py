@@ -1,7 +1,6 @@
-"""Exported volumes on real kernels: what one guest writes by each protocol is in the file of the other one."""
+"""Exported volumes on real kernels: data that one guest writes over each protocol is in the file of the other one."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,14 +9,14 @@ from pydantic import TypeAdapter
 from tests.netns.runs import Iolab
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.model.links import Link, Volume
+from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Machine
+from iolab.experiment.model.volumes import Volume
 from iolab.lab.compose import compose
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.disk.layers import SHOW_DEVICE, of_block_layer
 
-PREFIX = f"iolab-{os.getpid()}-"
 MIB = 1 << 20
 PATIENCE_MS = 180_000
 CHAP = {"user": "lab", "secret": "notasecret12"}
@@ -37,7 +36,7 @@ def lab_of(machines: Mapping[str, object], volumes: Mapping[str, dict[str, objec
 
 
 def digest(agents: Agents, kernel: str, what: str) -> str:
-    """Return what 2 MiB of a file or disk have for a checksum, read past the cache of a disk."""
+    """Return the checksum of 2 MiB of a file or disk, read with the page cache bypassed."""
     flag = "iflag=direct" if what.startswith("/dev/") else ""
     script = f"dd if={what} bs=1M count=2 {flag} 2>/dev/null | sha256sum"
     done = agents.of(kernel).run(("sh", "-c", script), timeout_ms=PATIENCE_MS)
@@ -46,14 +45,14 @@ def digest(agents: Agents, kernel: str, what: str) -> str:
 
 
 def written(agents: Agents, kernel: str, node: str) -> None:
-    """Write 2 MiB of random numbers past the cache."""
+    """Write 2 MiB of random numbers with the page cache bypassed."""
     writing = ("dd", "if=/dev/urandom", f"of={node}", "bs=1M", "count=2", "oflag=direct", "conv=fsync")
     done = agents.of(kernel).run(writing, timeout_ms=PATIENCE_MS)
     assert done.succeeded, done.complaint
 
 
-def test_what_a_guest_writes_by_each_protocol_is_in_the_other_ones_file(agents: Agents) -> None:
-    """iSCSI by LIO with a secret, NVMe/TCP, NBD, all at once; taken down, both kernels have nothing of them."""
+def test_data_written_over_each_protocol_is_in_the_volume_of_the_other_guest(agents: Agents) -> None:
+    """Check LIO with CHAP, NVMe/TCP and NBD at once, and the removal on both kernels."""
     disks = [{"volume": name, "via": "kernel"} for name in BETWEEN_KERNELS]
     machines = {"far": {"kind": "vm", "accel": "tcg"}, "near": {"kind": "vm", "accel": "tcg", "disks": disks}}
     volumes = {name: keys | {"on": "far"} for name, keys in BETWEEN_KERNELS.items()}
@@ -61,17 +60,17 @@ def test_what_a_guest_writes_by_each_protocol_is_in_the_other_ones_file(agents: 
     bare = lab_of({**machines, "near": {"kind": "vm", "accel": "tcg"}}, {}, "far.eth0", "near.eth0")
     standing = StandingLab(agents, lambda records: None)
     try:
-        standing.change_to(compose(lab, prefix=PREFIX, cpus=2))
+        standing.change_to(compose(lab, cpus=2))
         assert standing.mismatches() == []
         for name in BETWEEN_KERNELS:
-            written(agents, "near", f"/dev/{PREFIX}{name}")
-            there = digest(agents, "far", f"/var/tmp/{PREFIX}{name}")
-            assert digest(agents, "near", f"/dev/{PREFIX}{name}") == there, name
-            told = agents.of("near").run(("sh", "-c", SHOW_DEVICE, f"/dev/{PREFIX}{name}"))
+            written(agents, "near", f"/dev/iolab-{name}")
+            there = digest(agents, "far", f"/var/tmp/iolab-{name}")
+            assert digest(agents, "near", f"/dev/iolab-{name}") == there, name
+            told = agents.of("near").run(("sh", "-c", SHOW_DEVICE, f"/dev/iolab-{name}"))
             counted = of_block_layer(told.stdout)
             assert counted is not None, told
             assert min(counted.written_bytes, counted.read_bytes) >= 2 * MIB, (name, counted)
-        standing.change_to(compose(bare, prefix=PREFIX, cpus=2))
+        standing.change_to(compose(bare, cpus=2))
         left = "ls /sys/class/iscsi_session /sys/class/nvme /var/tmp; cat /sys/block/nbd*/pid; true"
         assert agents.of("near").run(("sh", "-c", left)).stdout.split() == [
             "/sys/class/iscsi_session:",
@@ -87,8 +86,8 @@ def test_what_a_guest_writes_by_each_protocol_is_in_the_other_ones_file(agents: 
 
 
 @pytest.mark.parametrize("bus", ["virtio-blk", pytest.param("ide", marks=pytest.mark.full)])
-def test_a_hypervisor_logs_in_for_its_guest(agents: Agents, bus: str) -> None:
-    """tgt on this computer, with a secret; the guest's own file system is on the LUN, and its bytes in the file."""
+def test_hypervisor_logs_in_to_iscsi_for_its_guest(agents: Agents, bus: str) -> None:
+    """Use tgt with CHAP; check a file on the guest's file system in the volume."""
     disk = {"volume": "lun", "via": "hypervisor", "bus": bus, "fs": "ext4"}
     machines = {
         "pc2": {"kind": "netns"},
@@ -98,12 +97,12 @@ def test_a_hypervisor_logs_in_for_its_guest(agents: Agents, bus: str) -> None:
     lab = lab_of(machines, {"lun": {"on": "pc3", "export": "iscsi", "chap": CHAP}}, "pc2.eth0", "pc3.eth0")
     standing = StandingLab(agents, lambda records: None)
     try:
-        standing.change_to(compose(lab, prefix=PREFIX, cpus=2))
+        standing.change_to(compose(lab, cpus=2))
         assert standing.mismatches() == []
         words = "these words were written by a guest"
-        script = f"echo {words} >/run/{PREFIX}lun.mnt/words && sync"
+        script = f"echo {words} >/run/iolab-lun.mnt/words && sync"
         assert agents.of("dut").run(("sh", "-c", script), timeout_ms=PATIENCE_MS).succeeded
-        assert words.encode() in Path(f"/var/tmp/{PREFIX}lun").read_bytes()
+        assert words.encode() in Path("/var/tmp/iolab-lun").read_bytes()
     finally:
         standing.take_down()
 
@@ -125,8 +124,8 @@ blocks: 1
 
 
 @pytest.mark.full
-def test_a_disk_that_passes_no_flush_on_is_caught(iolab: Iolab, tmp_path: Path) -> None:
-    """Only that one; what the other acknowledged, its parent's disk has. test_volumes.py has one in memory."""
+def test_disk_that_discards_flushes_is_detected(iolab: Iolab, tmp_path: Path) -> None:
+    """Compare with an honest disk; test_volumes.py has a volume in memory."""
     path = tmp_path / "flushes.yaml"
     path.write_text(FLUSHES)
     done = iolab("run", path)

@@ -1,4 +1,4 @@
-"""A study's lab on other hosts, reached by real sshds: a site changes names only, and what it lacks is left out."""
+"""A study's lab on remote hosts, reached by real sshds: a site changes only names, and missing parts are left out."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ cables:
 
 @pytest.fixture
 def rack(network: Network) -> tuple[SshHost, SshHost]:
-    """A tester and a host for guests, joined by two cables."""
+    """Provide a tester and a host for guests, connected by two cables."""
     hosts = network.host("tester"), network.host("pc1")
     for cable in ("west0", "east0"):
         network.cable(*hosts, cable)
@@ -26,10 +26,10 @@ def rack(network: Network) -> tuple[SshHost, SshHost]:
 
 
 @pytest.mark.full
-def test_the_kvm_study_runs_on_a_tester_and_a_host_for_its_guest(
+def test_kvm_study_runs_on_a_tester_and_a_host_with_a_guest(
     rack: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
-    """Frames go from the tester's card through the guest on the other host and back; both are left as they were."""
+    """Send frames through the guest on the other host; restore both."""
 
     def shown() -> list[str]:
         command = "ip -o link | cut -d ' ' -f 2,4-; ls /run/netns"

@@ -1,4 +1,4 @@
-"""Guests that do not come up on a real hypervisor, and one whose threads are moved; each said in words."""
+"""Guests that fail to start on a real hypervisor, and one whose threads are moved; each with an error message."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -27,16 +27,16 @@ def guests(
     emulator: FindEmulator = find_emulator,
     deadline_s: float = BOOT_DEADLINE_S,
 ) -> Guests:
-    """Return guests of this computer that are started from something else than they should be."""
+    """Return guests of the local host that start with a wrong image, kernel or option."""
     hypervisors = Hypervisors(agents, lambda guest: change(find_here(guest)), emulator)
     return Guests(agents, hypervisors, boot_deadline_s=deadline_s)
 
 
 @pytest.mark.full
-def test_a_guest_that_never_boots_is_given_up_at_the_deadline_with_what_its_console_says(
+def test_guest_that_never_boots_is_reported_with_its_console_at_the_deadline(
     agents: Agents,
 ) -> None:
-    """Its firmware waits for a key."""
+    """Let the guest's firmware wait for a key."""
     waits = ("-boot", "menu=on,splash-time=60000", "-machine", "graphics=off")
 
     def waiting(guest: Guest) -> Emulator:
@@ -50,8 +50,10 @@ def test_a_guest_that_never_boots_is_given_up_at_the_deadline_with_what_its_cons
 
 
 @pytest.mark.full
-def test_a_first_stage_that_is_none_is_told_by_the_kernels_panic(agents: Agents, tmp_path: Path) -> None:
-    """Nobody waits for a deadline; the console's words are the reason."""
+def test_invalid_initrd_is_reported_with_the_kernel_panic_of_the_guest(
+    agents: Agents, tmp_path: Path
+) -> None:
+    """Report the panic without waiting for the deadline."""
     rubbish = tmp_path / "initrd"
     rubbish.write_bytes(bytes(4096))
 
@@ -62,8 +64,10 @@ def test_a_first_stage_that_is_none_is_told_by_the_kernels_panic(agents: Agents,
         guests(agents, without).start(GUEST, "").result(PATIENCE_S)
 
 
-def test_a_kernel_that_is_none_is_told_in_the_hypervisors_words(agents: Agents, tmp_path: Path) -> None:
-    """QEMU's own sentence."""
+def test_invalid_kernel_is_reported_with_the_hypervisors_error_message(
+    agents: Agents, tmp_path: Path
+) -> None:
+    """Quote QEMU's error message."""
     rubbish = tmp_path / "vmlinux"
     rubbish.write_bytes(b"no kernel" * 500)
 
@@ -77,10 +81,10 @@ def test_a_kernel_that_is_none_is_told_in_the_hypervisors_words(agents: Agents, 
 
 
 @pytest.mark.full
-def test_modules_of_another_kernel_are_told_by_the_guests_agent(
+def test_modules_of_a_different_kernel_are_reported_by_the_guests_agent(
     agents: Agents, image: Image, tmp_path: Path
 ) -> None:
-    """The kernel takes none of them, so no disk is found; the guest ends at once and says why."""
+    """Report that no disk is found, and the guest's end."""
 
     def other(source: Source) -> Source:
         own, signed = (
@@ -99,8 +103,8 @@ def test_modules_of_another_kernel_are_told_by_the_guests_agent(
         guests(agents, other).start(GUEST, "").result(PATIENCE_S)
 
 
-def test_more_memory_than_there_is_is_told_with_advice(agents: Agents) -> None:
-    """The kernel gives no 1024 TiB."""
+def test_too_much_guest_memory_is_reported_with_advice(agents: Agents) -> None:
+    """Request 1024 TiB."""
     with pytest.raises(
         LabError, match=r"(?s)starting guest dut failed: the hypervisor exited with status 1: .*memory"
     ):
@@ -109,7 +113,7 @@ def test_more_memory_than_there_is_is_told_with_advice(agents: Agents) -> None:
 
 @pytest.fixture(scope="module")
 def pair(lasting_agents: Agents) -> Iterator[Guests]:
-    """Two guests that came up, `one` and `other`."""
+    """Provide two running guests, `one` and `other`."""
     made = guests(lasting_agents)
     starting = [made.start(replace(GUEST, name=name), "") for name in ("one", "other")]
     for each in starting:
@@ -118,8 +122,8 @@ def pair(lasting_agents: Agents) -> Iterator[Guests]:
     made.stop([name for name in ("one", "other") if made.started(name)])
 
 
-def test_virtual_cpus_are_where_they_were_put(pair: Guests) -> None:
-    """Read from /proc by nobody of ours: the two threads may run on CPU 0 and on CPU 1, and nowhere else."""
+def test_vcpu_threads_run_on_their_pinned_cpus(pair: Guests) -> None:
+    """Read /proc independently of iolab: one thread on CPU 0, one on CPU 1."""
     cpus = sorted(os.sched_getaffinity(0))[:2]
     pair.pin(PinGuest("one", (cpus[0], cpus[-1]))).result(PATIENCE_S)
     running = pair.started("one")
@@ -132,8 +136,8 @@ def test_virtual_cpus_are_where_they_were_put(pair: Guests) -> None:
     assert seen == {"CPU 0": {cpus[0]}, "CPU 1": {cpus[-1]}}
 
 
-def test_a_hypervisor_is_a_user_of_its_own_without_any_rights(pair: Guests) -> None:
-    """Read from /proc by nobody of ours; another guest is another user."""
+def test_each_hypervisor_runs_as_a_separate_unprivileged_user(pair: Guests) -> None:
+    """Read /proc independently of iolab, for two guests."""
     pids = []
     for name in ("one", "other"):
         running = pair.started(name)
@@ -150,8 +154,10 @@ def test_a_hypervisor_is_a_user_of_its_own_without_any_rights(pair: Guests) -> N
     assert "0" not in users
 
 
-def test_what_a_guest_cannot_undo_is_told_before_it_ends(pair: Guests, lasting_agents: Agents) -> None:
-    """In the words of the command that failed there; the guest ends all the same, and what could be undone was."""
+def test_change_that_a_guest_cannot_undo_is_reported_before_the_guest_stops(
+    pair: Guests, lasting_agents: Agents
+) -> None:
+    """Quote the failed command; stop the guest, and undo the rest."""
     for key, argv in (("lasting", ["ls", "/nowhere"]), ("passing", ["true"])):
         undo = {"kind": "command", "argv": argv, "netns": None}
         assert lasting_agents.of("other").run(["true"], undo=undo, undo_key=key).succeeded

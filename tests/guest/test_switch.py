@@ -1,4 +1,4 @@
-"""Cards carried by a switch in user space, through memory that it shares with the guest: vhost-user, end to end."""
+"""NICs served by a user-space switch through memory that it shares with the guest: vhost-user, end to end."""
 
 import os
 import shutil
@@ -32,16 +32,17 @@ seed: 1
 
 @pytest.fixture
 def switch(newer_qemu: None) -> None:
-    """Skip where there is no switch in user space."""
+    """Skip the test without a user-space switch."""
     if shutil.which("dpdk-testpmd") is None:
         pytest.skip("needs dpdk-testpmd; scripts/packages.sh guest installs it (package dpdk-dev)")
 
 
-def test_a_switch_in_user_space_carries_frames_and_is_begun_again_where_it_is_killed(tmp_path: Path) -> None:
-    """Whole frames arrive at both ends, and each card's switch is among the threads, said to be always busy.
+def test_user_space_switch_carries_frames_and_is_restarted_after_a_kill(tmp_path: Path) -> None:
+    """Check whole frames at both ends, and the polling threads of each switch.
 
-    One that is killed costs its trial: the guest runs on with a card that nothing carries, and the trial says which.
-    The stream after it is received: its checksums are finished before a switch that finishes none.
+    If a switch is killed, its trial fails: the guest continues to run with a NIC that no switch serves, and the reason
+    names the NIC. The next trial's stream is received, because the checksums of its frames are complete before the
+    switch, which completes none.
     """
     file = tmp_path / "lab.yaml"
     file.write_text(SWITCHED)
@@ -69,7 +70,7 @@ def _says_what_its_switches_take(trial: dict[str, Any]) -> None:
 
 
 def _kill_in_mid_trial(state: Path, program: str) -> None:
-    """Wait until the lab stands and a stream's client runs, then kill one process of that name."""
+    """Wait until the lab exists and a stream's client runs, then kill one process of that name."""
     found: dict[int, str] = {}
 
     def runs() -> bool:

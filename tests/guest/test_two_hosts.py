@@ -1,4 +1,4 @@
-"""Two guests that are hosts with machines of their own: routed, and with what only their kernels have, VLAN and fq."""
+"""Two guests that act as hosts with machines: routed, and with VLAN and fq, which only their kernels have."""
 
 import json
 from pathlib import Path
@@ -32,9 +32,8 @@ factors:
 
 
 @pytest.mark.full
-def test_hosts_route_bridge_and_shape_with_what_their_kernels_have(tmp_path: Path) -> None:
-    """Bridged the link's own interface is the port, with a VLAN on it the bridge has that; a shaped sender keeps to its
-    rate; routed, three networks are joined. What the guests are lies beside what this computer is."""
+def test_hosts_route_bridge_and_shape_with_vlan_and_fq(tmp_path: Path) -> None:
+    """Use the link's own interface, or its VLAN, as bridge port; limit a shaped sender."""
     folder = measured(tmp_path, LAB)
     received = {row["cell"]["network"]: value(row, "received_bps") for row in trials(folder)}
     assert 2e6 < received["shaped"] < 10.4e6, "a host that stands still in between costs a sender its rate"

@@ -1,6 +1,6 @@
-"""Volumes as disks of a real guest: size, bus and bytes as seen from both sides, and nothing left of them.
+"""Volumes as disks of a real guest: size, bus and bytes as seen from both sides, and cleanup.
 
-Those of guests of guests are in test_parents.py.
+test_parents.py tests volumes of nested guests.
 """
 
 import hashlib
@@ -17,14 +17,13 @@ from tests.netns.conftest import IOLAB
 from tests.netns.runs import Iolab, trials, value
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.model.links import Volume
 from iolab.experiment.model.machines import Bus, Machine
+from iolab.experiment.model.volumes import Volume
 from iolab.lab.compose import compose
 from iolab.lab.volumes.places import node_of
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 
-PREFIX = f"iolab-{os.getpid()}-"
 BUSES: dict[str, Bus] = {"a": "virtio-blk", "b": "virtio-scsi", "c": "ide", "d": "nvme", "e": "pvscsi"}
 MIB = 1 << 20
 RUN = """
@@ -55,7 +54,7 @@ blocks: 1
 
 
 def five_disks() -> Lab:
-    """Return a guest with a disk on each bus, each of another size."""
+    """Return a guest with a disk on each bus, each of a different size."""
     machine = {
         "kind": "vm",
         "accel": "tcg",
@@ -67,25 +66,25 @@ def five_disks() -> Lab:
     return Lab({"dut": TypeAdapter[Machine](Machine).validate_python(machine)}, {}, volumes)
 
 
-def test_what_a_guest_writes_on_each_bus_is_in_the_file_of_that_size_until_the_lab_is_taken_down(
+def test_data_written_on_each_bus_is_in_the_volume_file_until_the_lab_is_removed(
     agents: Agents,
 ) -> None:
-    """Blocks of the guest's own random numbers, written past its cache; the two sides' checksums agree."""
+    """Compare checksums of direct writes on both sides."""
     lab = five_disks()
     standing = StandingLab(agents, lambda records: None)
-    files = {name: Path(f"/var/tmp/{PREFIX}{name}") for name in BUSES}
+    files = {name: Path(f"/var/tmp/iolab-{name}") for name in BUSES}
     try:
-        standing.change_to(compose(lab, prefix=PREFIX, cpus=2))
+        standing.change_to(compose(lab, cpus=2))
         assert standing.mismatches() == []
         (guest,) = (standing.guests.started(name) for name in standing.guests.running)
         assert guest is not None
         dut = agents.of("dut")
         for name, file in files.items():
-            size = lab.volumes[name].size
+            size = lab.volumes[name].size_bytes
             seen = file.stat()
             assert (seen.st_size, stat.S_IMODE(seen.st_mode)) == (size, 0o600)
             assert seen.st_blocks * 512 >= size, "blocks are missing"
-            node = node_of(name, PREFIX)
+            node = node_of(name)
             assert dut.run(("blockdev", "--getsize64", node)).stdout.strip() == str(size)
             writing = ("dd", "if=/dev/urandom", f"of={node}", "bs=1M", "count=2", "seek=3", "oflag=direct")
             assert dut.run(writing, timeout_ms=180_000).succeeded
@@ -101,8 +100,8 @@ def test_what_a_guest_writes_on_each_bus_is_in_the_file_of_that_size_until_the_l
 
 
 @pytest.mark.full
-def test_a_killed_agents_volume_is_taken_away_by_clean(iolab: Iolab, tmp_path: Path) -> None:
-    """Controller and agent are killed with the guest running; the file stays, and the next command removes it."""
+def test_volume_of_a_killed_agent_is_removed_by_clean(iolab: Iolab, tmp_path: Path) -> None:
+    """Kill controller and agent while the guest runs."""
     volume = f"killed-{os.getpid()}"
     path = Path(f"/var/tmp/iolab-{volume}")
     file = tmp_path / "disk.yaml"
@@ -121,14 +120,16 @@ def test_a_killed_agents_volume_is_taken_away_by_clean(iolab: Iolab, tmp_path: P
 
 
 @pytest.mark.full
-def test_a_hypervisor_that_answers_flushes_and_writes_nothing_is_caught(iolab: Iolab, tmp_path: Path) -> None:
-    """Volumes lie on a file system of their own, whose device is read: what the host's page cache has is lost."""
+def test_hypervisor_that_acknowledges_flushes_without_writing_is_detected(
+    iolab: Iolab, tmp_path: Path
+) -> None:
+    """Read the device of a separate file system, so that the host's page cache does not count."""
     image, file = tmp_path / "image", tmp_path / "flushes.yaml"
     with image.open("wb") as blank:
         blank.truncate(96 * MIB)
     subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
     file.write_text(FLUSHES.replace("VOLUME", f"flushed-{os.getpid()}"))
-    iolab("clean")  # makes nothing, and shows that the host is as it was
+    iolab("clean")  # this creates nothing, and checks that the host is as before
     script = 'mount "$0" /var/tmp && chmod 1777 /var/tmp && exec "$@"'
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, image, IOLAB, "run", file],

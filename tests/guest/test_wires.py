@@ -1,4 +1,4 @@
-"""Emulated paths with guests: iolab's and the kernel's in one guest, and iolab's before a guest's card."""
+"""Emulated links with guests: iolab's and the kernel's in one guest, and iolab's before a guest's NIC."""
 
 from pathlib import Path
 
@@ -36,8 +36,8 @@ measure:
 """
 
 
-def test_a_known_path_is_measured_back_whoever_emulates_it(tmp_path: Path) -> None:
-    """Loss and rate as asked for, by iolab and by netem in one guest."""
+def test_known_path_is_measured_correctly_with_iolab_and_netem_emulation(tmp_path: Path) -> None:
+    """Compare loss and rate of both emulators in one guest."""
     found = {
         (str(one["cell"]["links.path.wire.emulator"]), str(one["measure"])): one
         for one in trials(measured(tmp_path, INSIDE))
@@ -50,7 +50,7 @@ def test_a_known_path_is_measured_back_whoever_emulates_it(tmp_path: Path) -> No
             assert value(trial, "received_bps") == pytest.approx(5e6 * 1000 / 1046, rel=0.1), emulator
 
 
-def test_a_wire_stands_before_the_card_of_a_guest(tmp_path: Path) -> None:
-    """A fifth of the datagrams is lost on the way into the guest."""
+def test_emulated_link_to_a_guest_loses_the_configured_share_of_datagrams(tmp_path: Path) -> None:
+    """Lose a fifth on the path into the guest."""
     (trial,) = trials(measured(tmp_path, BEFORE))
     assert value(trial, "loss_ratio") == pytest.approx(0.2, abs=0.03)

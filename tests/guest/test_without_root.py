@@ -1,4 +1,4 @@
-"""A guest with macvtaps in the lab of an ordinary user: sudo opens their devices, frames go through."""
+"""A guest with macvtaps in the lab of an ordinary user: sudo opens their devices, and frames pass."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ measure:
 
 @pytest.fixture
 def user(tmp_path: Path) -> Iterator[OrdinaryUser]:
-    """A user whom sudo lets open macvtaps."""
+    """Provide a user whom sudo allows to open macvtaps."""
     if not is_possible():
         pytest.skip(
             "needs root, sudo (scripts/packages.sh ssh installs it), and a Python outside of root's home folder"
@@ -37,8 +37,8 @@ def user(tmp_path: Path) -> Iterator[OrdinaryUser]:
     made.close()
 
 
-def test_a_users_guest_forwards_between_its_macvtaps(user: OrdinaryUser) -> None:
-    """Everything is as applied, and a megabyte goes through the guest to the other side."""
+def test_guest_of_an_ordinary_user_forwards_between_its_macvtaps(user: OrdinaryUser) -> None:
+    """Send a megabyte through the guest, after a valid read-back."""
     experiment = parse(LAB, "lab.yaml")
     wanted = compose(Resolver(experiment).setup(next(cells(experiment))).lab)
     with user.agent() as agent:

@@ -1,4 +1,4 @@
-"""Hosts that run Xen, reached by ssh, for tests of domains there."""
+"""Xen hosts, reached by ssh, for tests of domains."""
 
 import shutil
 import subprocess
@@ -25,21 +25,21 @@ lab:
 measure:
   tcp: {kind: stream, from: ctl, to: pc6}
 """
-"""Two computers that run Xen, joined by a cable, each joined to where ssh is started."""
+"""Two Xen hosts, connected by a cable, each connected to the namespace of ssh."""
 BOOT = """
 mount -o remount,noexec /run && /etc/init.d/xen start
 mkdir -p ~root/.cache/iolab && mount /dev/vdc ~root/.cache/iolab
 ip link set eth1 up
 """
-"""As Debian has it: nothing may be run from below /run, and its own script starts Xen's services. Where images and
-the agent are copied to is a disk."""
+"""Boot script. As in Debian, no program may be run from below /run, and Debian's script starts Xen's services. Images
+and the agent are copied to a disk."""
 
 
 DOMAIN_BYTES = 256 << 20
 
 
 class WithRoom(Hypervisors):
-    """Starts a Dom0 that leaves memory and a CPU for a domain that is not of its own lab, with a disk more."""
+    """Starts a Dom0 that leaves memory and a CPU for a domain of a different lab, and has an additional disk."""
 
     def __init__(self, agents: Agents, disk: Path) -> None:
         super().__init__(agents)
@@ -59,9 +59,9 @@ class WithRoom(Hypervisors):
 
 
 def make_disk(folder: Path, image: Image) -> Path:
-    """Return a disk with an image and the agent as a run before has left them on a host.
+    """Return a disk with an image and the agent, as an earlier run left them on a host.
 
-    Copying them there takes an emulated sshd two minutes, and is tested elsewhere.
+    Copying them through an emulated sshd takes two minutes, and is tested elsewhere.
     """
     files = folder / "files"
     files.mkdir()

@@ -1,4 +1,4 @@
-"""A computer of the tests' own, an empty namespace, on which a composed lab is carried out with plain commands."""
+"""An isolated computer for tests, an empty namespace, on which plain commands create a composed lab."""
 
 import ctypes
 import json
@@ -28,24 +28,26 @@ from iolab.lab.actions import (
     holds,
 )
 from iolab.lab.compose import compose
+from iolab.lab.leases import tagged
 from iolab.lab.resources import Resource, difference
 
-PREFIX = f"t{os.getpid()}-"
+TAG = f"t{os.getpid()}"
+PREFIX = f"{TAG}-"
 OUTER = f"{PREFIX}computer"
-"""Stands for the computer's own namespace, so that tests touch nothing of the real one."""
+"""Namespace that acts as the computer's root namespace, so that tests do not change the real root namespace."""
 
 
 @dataclass
 class Computer:
-    """Carries out resources by plain commands; keeps the undo of each."""
+    """Applies resources by plain commands; keeps the undo of each."""
 
     standing: tuple[Resource, ...] = ()
     undos: dict[str, list[Command | Write]] = field(default_factory=dict)
     commands: int = 0
 
     def run(self, command: Command, *, stdin: str = "") -> str:
-        """Run a command in its namespace; fail the test where it fails."""
-        namespace = command.argv[:2] == ("ip", "netns")  # its mounts must be made here, not inside another's
+        """Run a command in its namespace; fail the test if it fails."""
+        namespace = command.argv[:2] == ("ip", "netns")  # its mounts must be created here, not inside another
         argv = [*(() if namespace else ("ip", "netns", "exec", command.netns or OUTER)), *command.argv]
         done = subprocess.run(
             argv, input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE_S
@@ -55,7 +57,7 @@ class Computer:
         return done.stdout
 
     def become(self, wanted: tuple[Resource, ...]) -> None:
-        """Change the lab that stands into another."""
+        """Change the current lab into another."""
         change = difference(self.standing, wanted)
         for resource in change.undo:
             self.undo(resource)
@@ -64,12 +66,12 @@ class Computer:
         self.standing = wanted
 
     def build(self, lab: Lab) -> None:
-        """Change the lab that stands into this one, of which every expectation must hold."""
-        self.become(compose(lab, prefix=PREFIX))
+        """Change the current lab into this one, of which every expectation must hold."""
+        self.become(compose(tagged(lab, TAG)))
         assert self.misses() == []
 
     def do(self, resource: Resource, *, keep: bool) -> None:
-        """Carry out a resource; `keep` the undo it has."""
+        """Apply a resource; `keep` its undo."""
         undos: list[Command | Write] = []
         for action in resource.actions:
             match action:
@@ -90,7 +92,7 @@ class Computer:
             self.undos[resource.key] = undos
 
     def undo(self, resource: Resource) -> None:
-        """Take a resource back."""
+        """Undo a resource."""
         for undo in reversed(self.undos.pop(resource.key)):
             if isinstance(undo, Write):
                 self.run(Command(("tee", undo.path), undo.netns), stdin=undo.value)
@@ -98,14 +100,14 @@ class Computer:
                 self.run(undo)
 
     def read(self, source: Source) -> str:
-        """Read what an expectation looks at."""
+        """Read the value of an expectation."""
         assert isinstance(source, Command | Setting), "the others need an agent"
         return self.run(
             Command(("cat", source.path), source.netns) if isinstance(source, Setting) else source
         )
 
     def misses(self) -> list[str]:
-        """Return every expectation that does not hold, in words; each distinct command is run once."""
+        """Return every failed expectation as text; each distinct command is run once."""
         texts: dict[Source, str] = {}
         found = []
         for expectation in self.expectations():
@@ -118,11 +120,11 @@ class Computer:
         return found
 
     def expectations(self) -> Sequence[Expectation]:
-        """Return all expectations of the lab that stands."""
+        """Return all expectations of the current lab."""
         return [expectation for resource in self.standing for expectation in resource.expect]
 
     def snapshot(self) -> dict[str, object]:
-        """Return links, addresses, routes, qdiscs and forwarding of the computer's own namespace."""
+        """Return links, addresses, routes, qdiscs and forwarding of the computer's root namespace."""
         links = json.loads(self.run(Command(("ip", "-j", "addr", "show"))))
         return {
             "links": [(link["ifname"], link["mtu"], link["operstate"], link["addr_info"]) for link in links],
@@ -134,7 +136,7 @@ class Computer:
 
 @pytest.fixture
 def computer() -> Iterator[Computer]:
-    """Give a computer of our own: an empty namespace."""
+    """Provide an isolated computer: an empty namespace."""
     subprocess.run(["ip", "netns", "add", OUTER], check=True)
     yield Computer()
     for name in namespaces():
@@ -142,7 +144,7 @@ def computer() -> Iterator[Computer]:
 
 
 def namespaces() -> list[str]:
-    """Return the namespaces that this file made and that still exist."""
+    """Return the existing namespaces of this file."""
     shown = json.loads(
         subprocess.run(["ip", "-j", "netns"], capture_output=True, text=True, check=True).stdout or "[]"
     )
@@ -150,7 +152,7 @@ def namespaces() -> list[str]:
 
 
 def socket_in(netns: str | None) -> socket.socket:
-    """Return a datagram socket that lives in a namespace."""
+    """Return a datagram socket in a namespace."""
     own = os.open("/proc/self/ns/net", os.O_RDONLY)
     other = os.open(f"/run/netns/{netns}", os.O_RDONLY)
     enter(other)

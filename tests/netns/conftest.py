@@ -1,4 +1,4 @@
-"""What tests on real namespaces share: the installed commands, a small experiment, and the state of the host."""
+"""Fixtures of tests on real namespaces: the installed commands, a small experiment, and the state of the host."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ seed: 1
 
 @cache
 def namespaces_refused() -> str | None:
-    """Return why no namespace can be made here; None: it can."""
+    """Return why no namespace can be created; None: it can."""
     if os.geteuid() != 0:
         return "needs root to make namespaces and to look at what was left"
     made = subprocess.run(["unshare", "--mount", "--net", "true"], capture_output=True, text=True)
@@ -48,7 +48,7 @@ def namespaces_refused() -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """Skip a test before any fixture of it makes something."""
+    """Skip a test before any of its fixtures creates something."""
     if refusal := namespaces_refused():
         pytest.skip(refusal)
 
@@ -62,14 +62,14 @@ def _needs() -> None:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """An experiment of four one-second trials."""
+    """Write an experiment of four one-second trials."""
     path = tmp_path / "small.yaml"
     path.write_text(SMALL)
     return path
 
 
 def host_state() -> dict[str, str]:
-    """Return what a lab could leave behind."""
+    """Return the state that a lab could leave behind."""
     texts = {}
     for argv in (["ip", "netns"], ["ip", "-o", "link"], ["tc", "qdisc"], ["sysctl", "net.ipv4.ip_forward"]):
         texts[" ".join(argv)] = subprocess.run(argv, capture_output=True, text=True).stdout
@@ -78,7 +78,7 @@ def host_state() -> dict[str, str]:
 
 @contextmanager
 def host_put_back(patch: pytest.MonkeyPatch, state: Path) -> Iterator[None]:
-    """Let agents keep their journal in a folder; in the end the host must be what it was, and no process is left."""
+    """Set the agents' journal folder; after the test the host must be as before, without processes."""
     patch.setenv("IOLAB_STATE_DIR", str(state))
     before = host_state()
     yield
@@ -86,14 +86,14 @@ def host_put_back(patch: pytest.MonkeyPatch, state: Path) -> Iterator[None]:
     of_test = f"IOLAB_STATE_DIR={state}"
     kept = {path.name for path in state.rglob("*")} - {"journal", "lock", "f"}
     if after != before or kept or processes_with(of_test):
-        subprocess.run([IOLAB, "clean"], check=False)  # what one test leaves must not fail the next
+        subprocess.run([IOLAB, "clean"], check=False)  # the remains of one test must not fail the next
     assert after == before
     assert processes_with(of_test) == {}
 
 
 @pytest.fixture
 def unchanged_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """The host after the test is the host before it; the agent's journal is the test's own."""
+    """Check that the host after the test equals the host before it; the agent's journal is private to the test."""
     with host_put_back(monkeypatch, tmp_path / "state"):
         yield
 
@@ -116,7 +116,7 @@ def iolab(unchanged_host: None, tmp_path: Path) -> Iolab:
 @pytest.fixture
 def measured_by_user(unchanged_host: None) -> Iterator[Measured]:
     """Run an experiment as an ordinary user, who may need to write to a device; return the folder of the run."""
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
+    with tempfile.TemporaryDirectory() as folder:  # other users cannot enter pytest's folders
 
         def run(text: str, *options: str, writes: str | None = None) -> Path:
             home = Path(folder)

@@ -1,4 +1,4 @@
-"""An ordinary user for tests: an account, a sudo that allows one thing, and mounts that nobody else sees."""
+"""An ordinary user for tests: an account, a sudo rule for one command, and private mounts."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ user:*:{UID}:{UID}:user:/run/user:/bin/sh
 stranger:*:{STRANGER}:{STRANGER}:stranger:/run/user:/bin/sh
 """
 PYTHON = Path(sys.executable).resolve()
-"""What others may start too: the tests' own may be in a closed folder."""
+"""A Python that others may start: the tests' own may be in a closed folder."""
 BEGIN = """
 mount --make-rprivate / && mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/netns /run/local /run/cache && mkdir -m 700 /run/user && chown {uid}:{uid} /run/user
@@ -38,16 +38,16 @@ mount -t tmpfs -o mode=755 tmpfs {home} && mkdir -p {cache} && mount --bind /run
 echo ready
 exec sleep 600
 """
-"""The home folder is opened, with nothing in it but the images that guests are started from."""
+"""Makes the home folder accessible, with only the guest images in it."""
 
 
 def is_possible() -> bool:
-    """Tell whether this computer has what such a user needs; what is in root's home folder such a user cannot see."""
+    """Return whether this computer meets the requirements of such a user, who cannot see root's home folder."""
     return shutil.which("sudo") is not None and os.geteuid() == 0 and not PYTHON.is_relative_to(Path.home())
 
 
 class OrdinaryUser:
-    """One user, as long as the test lasts."""
+    """One user, for the duration of the test."""
 
     def __init__(self, folder: Path, sudoers: str = ALLOWED) -> None:
         self._folder = folder
@@ -61,11 +61,11 @@ class OrdinaryUser:
 
     @property
     def inside(self) -> list[str]:
-        """What makes root see what the user sees."""
+        """Return the prefix that runs a command of root in the user's mount namespace."""
         return ["nsenter", "-t", str(self._keeper.pid), "--mount"]
 
     def argv(self, *words: object, uid: int = UID) -> list[str]:
-        """Return what starts a program as the user, or as another."""
+        """Return the command that starts a program as this or a different user."""
         identity = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
         clean = ["env", "-i", f"PATH={os.environ['PATH']}", "HOME=/run/user", "XDG_RUNTIME_DIR=/run/user"]
         return [*self.inside, *identity, *clean, *map(str, words)]
@@ -75,7 +75,7 @@ class OrdinaryUser:
         return subprocess.run(self.argv(*words), capture_output=True, text=True, timeout=PATIENCE_S)
 
     def namespace(self, script: str, uid: int = UID) -> tuple[subprocess.Popen[str], str]:
-        """Make a network namespace of a user's; return what keeps it, and a file of it that everybody may open."""
+        """Create a network namespace of a user; return its keeper, and a file of it that everybody may open."""
         into = self.argv("unshare", "--user", "--net", "--map-root-user", uid=uid)
         process = keeper(into, f"{script}; echo ready; exec sleep 600")
         name = f"/run/netns/of-{process.pid}"
@@ -91,5 +91,5 @@ class OrdinaryUser:
         return Agent(LocalTransport(start))
 
     def close(self) -> None:
-        """End it."""
+        """Remove the user."""
         end(self._keeper)

@@ -1,6 +1,6 @@
-"""A host for tests of remote hosts: namespaces of its own with a real sshd in them, reached over a veth.
+"""A remote host for tests: separate namespaces with a real sshd in them, reached over a veth pair.
 
-It has its own /run, home folder, accounts, keys and links; it shares the kernel. What the test changes is gone with it.
+It has its own /run, home folder, accounts, keys and links; it shares the kernel. Changes made by a test end with it.
 """
 
 import contextlib
@@ -19,7 +19,8 @@ from iolab.agent.transport import find_agent
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 CONTROLLER, HOST_NETWORK = "198.18.250.1", "198.18.250"
 INSIDE = "/run/host"
-"""Where a host sees its own folder: below a temporary folder its users could not reach it."""
+"""Path of a host's folder inside the host, because the host's users could not reach a folder below a temporary
+folder."""
 ACCOUNTS = """root:*:0:0:root:/run/host/home:/bin/bash
 user:*:1000:1000:user:/run/host/user:/bin/sh
 sshd:*:105:65534::/run/sshd:/bin/false
@@ -49,7 +50,7 @@ exec sleep 600
 
 
 class Network:
-    """The controller's side: a network namespace from which ssh is started, and the bridge that its hosts are on."""
+    """The controller's side: a network namespace from which ssh is started, and the bridge of its hosts."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -68,12 +69,12 @@ class Network:
 
     @property
     def pid(self) -> int:
-        """A process that is in the namespace."""
+        """Return the PID of a process in the namespace."""
         return self._keeper.pid
 
     @property
     def ssh(self) -> str:
-        """The ssh command that starts here, for IOLAB_SSH."""
+        """Return the ssh command that starts in the namespace, for IOLAB_SSH."""
         return f"nsenter --net=/proc/{self.pid}/ns/net ssh -F {self.config}"
 
     def inside(self, script: str) -> str:
@@ -92,7 +93,7 @@ class Network:
         return host
 
     def cable(self, one: "SshHost", other: "SshHost", interface: str) -> None:
-        """Join two hosts by a cable that is not the network's."""
+        """Connect two hosts by a separate cable."""
         ends = [["netns", str(host.pid)] for host in (one, other)]
         run(["ip", "link", "add", interface, *ends[0], "type", "veth", "peer", interface, *ends[1]])
         for host in (one, other):
@@ -147,16 +148,16 @@ class SshHost:
 
     @property
     def pid(self) -> int:
-        """A process that is in its namespaces."""
+        """Return the PID of a process in its namespaces."""
         return self._keeper.pid
 
     @property
     def cache(self) -> Path:
-        """Where root's agent is copied to."""
+        """Return the folder to which root's agent is copied."""
         return self.home / ".cache/iolab"
 
     def inside(self, script: str) -> str:
-        """Run a script there, as root."""
+        """Run a script on the host, as root."""
         return run(["nsenter", "-t", str(self.pid), "--net", "--mount", "sh", "-ec", script])
 
     def start(self) -> None:
@@ -179,17 +180,17 @@ class SshHost:
         until(lambda: self.inside("ss -Hltn sport = :22"), never=f"no sshd listens; see {self.folder}/log")
 
     def cut(self) -> None:
-        """Pull the cable: the link is down, and no program hears of it."""
+        """Unplug the cable: the link goes down, and no program is notified."""
         self._network.inside(f"ip link set to-{self.name} down")
 
     def mend(self) -> None:
-        """Plug the cable in again; the network has found the host when this returns."""
+        """Plug the cable in again, and wait until the network reaches the host."""
         self._network.inside(f"ip link set to-{self.name} up")
         asked = f"bash -c ': </dev/tcp/{self.address}/22' 2>/dev/null && echo yes || true"
         until(lambda: self._network.inside(asked), never=f"{self.name} is not found again")
 
     def processes(self, word: str = "iolab") -> list[int]:
-        """Return the processes there whose command line has the word."""
+        """Return the host's processes whose command line contains the word."""
         own = Path(f"/proc/{self.pid}/ns/mnt").readlink()
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
@@ -200,44 +201,44 @@ class SshHost:
         return found
 
     def agents(self) -> list[int]:
-        """Return the agents that run there; not what starts them."""
+        """Return the agents that run on the host, without the programs that start them."""
         found = []
         for pid in self.processes("--silence-s"):
-            with contextlib.suppress(OSError):  # it has ended since
+            with contextlib.suppress(OSError):  # the process has ended in the meantime
                 if Path(f"/proc/{pid}/exe").readlink().name.startswith("agent-"):
                     found.append(pid)
         return found
 
     def names(self) -> list[str]:
-        """Return the names of all processes there."""
+        """Return the names of all processes on the host."""
         found = []
         for pid in self.processes(""):
-            with contextlib.suppress(OSError):  # it has ended since
+            with contextlib.suppress(OSError):  # the process has ended in the meantime
                 found.append(Path(f"/proc/{pid}/comm").read_text().strip())
         return found
 
     def kill(self, word: str) -> None:
-        """Kill the processes there whose command line has the word, but not what keeps the namespaces."""
+        """Kill the host's processes whose command line contains the word, but not the keeper of the namespaces."""
         for pid in self.processes(word):
             if pid != self.pid:
-                with contextlib.suppress(ProcessLookupError):  # it has ended since
+                with contextlib.suppress(ProcessLookupError):  # the process has ended in the meantime
                     os.kill(pid, signal.SIGKILL)
 
     def crash(self) -> None:
-        """Stop everything at once, as a reset does: processes, what /run held, what was made."""
+        """Stop everything at once, like a reset: processes, contents of /run, created objects."""
         self.kill("")
         self._sshd.wait()
         self.inside("for name in $(ls /run/netns); do ip netns del $name; done; rm -rf /run/iolab")
 
     def close(self) -> None:
-        """End it."""
+        """Remove the host."""
         self.kill("")
         self._sshd.wait()
         end(self._keeper)
 
 
 def reach(destination: str, **options: bool) -> Agent:
-    """Return an agent there."""
+    """Return an agent on the host."""
     return Agent(SshTransport(destination, find_agent(), **options), name="pc6")
 
 
@@ -250,12 +251,12 @@ def make_lab(agent: Agent) -> None:
 
 
 def changes(host: SshHost) -> str:
-    """Return what of `make_lab` stands there."""
+    """Return the existing changes of `make_lab`."""
     return host.inside("ls /run/netns; ip -o link | grep -o iolab0 | head -n 1")
 
 
 def keeper(into: list[str], script: str) -> subprocess.Popen[str]:
-    """Return a process that keeps namespaces alive, when it has said that they are ready."""
+    """Return a process that keeps namespaces alive, after it has reported that they are ready."""
     process = subprocess.Popen([*into, "sh", "-ec", script], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -263,7 +264,7 @@ def keeper(into: list[str], script: str) -> subprocess.Popen[str]:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """End a process of ours."""
+    """End a process of the tests."""
     process.kill()
     process.wait()
 
@@ -274,7 +275,7 @@ def keygen(path: Path) -> None:
 
 
 def run(argv: list[str]) -> str:
-    """Run a command that must succeed; return what it prints."""
+    """Run a command that must succeed; return its output."""
     done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, f"{argv}: {done.stderr}"
     return done.stdout

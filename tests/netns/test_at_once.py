@@ -1,4 +1,4 @@
-"""Several measures at once in real namespaces: two streams and a program, of which each has its own record."""
+"""Concurrent measures in real namespaces: two streams and a program, each with a separate record."""
 
 from pathlib import Path
 
@@ -28,8 +28,8 @@ blocks: 1
 BROKEN = LAB.replace("cat /proc/uptime", "exit 3")
 
 
-def test_each_has_its_own_record_and_all_stand_for_the_same_time(iolab: Iolab, tmp_path: Path) -> None:
-    """Figures and verdicts are those of a measure by itself; nothing of one is a disturbance of another."""
+def test_each_concurrent_measure_has_a_record_with_the_same_time_range(iolab: Iolab, tmp_path: Path) -> None:
+    """Check figures and verdicts, without disturbance warnings about each other."""
     file = tmp_path / "lab.yaml"
     file.write_text(LAB)
     planned = iolab("plan", file)
@@ -48,8 +48,8 @@ def test_each_has_its_own_record_and_all_stand_for_the_same_time(iolab: Iolab, t
 
 
 @pytest.mark.full
-def test_where_one_fails_no_figure_of_the_others_counts(iolab: Iolab, tmp_path: Path) -> None:
-    """They fail with it, and say so."""
+def test_failure_of_one_concurrent_measure_invalidates_the_others(iolab: Iolab, tmp_path: Path) -> None:
+    """Report the failed measure as their reason."""
     file = tmp_path / "lab.yaml"
     file.write_text(BROKEN)
     assert iolab("run", file).returncode != 0

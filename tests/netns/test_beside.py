@@ -1,4 +1,4 @@
-"""Work of others beside real trials, of CPUs and disks: each has a mark by which no percentage is given."""
+"""CPU and disk interference with real trials: each has a warning, and no percentage is given."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ HOG = ("timeout", "120", "sh", "-c", "while :; do :; done")
 
 @pytest.fixture
 def neighbour() -> Iterator[Path]:
-    """A file on the disk on which volumes lie, if that is one that is counted."""
+    """Write a file on the disk of the volumes, if the kernel counts that disk."""
     top = subprocess.run(
         ["df", "--output=target", "/var/tmp"], capture_output=True, text=True
     ).stdout.split()[-1]
@@ -51,7 +51,7 @@ def neighbour() -> Iterator[Path]:
 
 @contextmanager
 def hogs(count: int, *argv: str) -> Iterator[None]:
-    """Keep CPUs or a disk busy, as another user's programs would."""
+    """Keep CPUs or a disk busy, like another user's programs."""
     running = [subprocess.Popen(argv, stdout=subprocess.DEVNULL) for _ in range(count)]
     try:
         yield
@@ -62,8 +62,10 @@ def hogs(count: int, *argv: str) -> Iterator[None]:
 
 
 @pytest.mark.full
-def test_trials_whose_cpus_others_had_are_marked_and_have_no_percentage(iolab: Iolab, tmp_path: Path) -> None:
-    """Of every kind that runs programs."""
+def test_trials_with_cpu_interference_get_a_warning_and_no_percentage_change(
+    iolab: Iolab, tmp_path: Path
+) -> None:
+    """Check every kind of measure that runs programs."""
     if not Path("/dev/loop-control").exists():
         pytest.skip("needs /dev/loop-control, which a container may not be given")
     path = tmp_path / "beside.yaml"
@@ -78,8 +80,8 @@ def test_trials_whose_cpus_others_had_are_marked_and_have_no_percentage(iolab: I
     assert "CPU interference" in done.stdout
 
 
-def test_a_trial_whose_disk_others_used_is_marked(iolab: Iolab, tmp_path: Path, neighbour: Path) -> None:
-    """Reading by one who is no part of the lab."""
+def test_trial_with_disk_interference_gets_a_warning(iolab: Iolab, tmp_path: Path, neighbour: Path) -> None:
+    """Read the disk by a process outside the lab."""
     if not Path("/dev/loop-control").exists():
         pytest.skip("needs /dev/loop-control, which a container may not be given")
     path = tmp_path / "disk.yaml"

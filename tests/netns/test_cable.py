@@ -1,4 +1,4 @@
-"""Cables between two hosts, each with an sshd and a /run of its own: what is set, read back, and put back on both."""
+"""Cables between two hosts, each with a separate sshd and /run: settings, read-back, and restoration on both."""
 
 import json
 import subprocess
@@ -42,7 +42,7 @@ def lab_of(text: str) -> Lab:
 
 
 def shown(host: SshHost) -> str:
-    """Return what a lab could change of the cable's end."""
+    """Return the state that a lab could change on the cable's end."""
     return host.inside(
         "ip -4 -o addr show dev lan0; ip -o link show dev lan0; ethtool -k lan0; ls /run/netns"
     )
@@ -50,7 +50,7 @@ def shown(host: SshHost) -> str:
 
 @pytest.fixture
 def pair(network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SshHost, SshHost]:
-    """Two hosts joined by a cable of their own, beside the network that ssh uses; it has an address already."""
+    """Provide two hosts connected by a cable separate from the network of ssh; it has an address already."""
     monkeypatch.setenv("IOLAB_STATE_DIR", str(tmp_path / "state"))
     pc6, pc7 = network.host("pc6"), network.host("pc7")
     network.cable(pc6, pc7, "lan0")
@@ -60,7 +60,7 @@ def pair(network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t
 
 @pytest.fixture
 def agents(pair: tuple[SshHost, SshHost]) -> Iterator[Agents]:
-    """Agents on both, and here."""
+    """Provide agents on both hosts, and locally."""
     found = Agents(Agent(LocalTransport(find_agent())))
     for host in pair:
         found.add(host.name, Agent(SshTransport(host.name, find_agent()), name=host.name))
@@ -69,8 +69,10 @@ def agents(pair: tuple[SshHost, SshHost]) -> Iterator[Agents]:
     assert found.here.close() == ""
 
 
-def test_a_cable_is_set_read_back_and_put_back(pair: tuple[SshHost, SshHost], agents: Agents) -> None:
-    """Addresses, MTU and offloads on both hosts; the address it had stays; in the end both are as they were."""
+def test_cable_settings_are_applied_read_back_and_restored(
+    pair: tuple[SshHost, SshHost], agents: Agents
+) -> None:
+    """Check addresses, MTU and offloads on both hosts, and keep an existing address."""
     before = [shown(host) for host in pair]
     lab = StandingLab(agents, lambda _: None)
     lab.change_to(compose(lab_of(LAB)))
@@ -90,10 +92,10 @@ def test_a_cable_is_set_read_back_and_put_back(pair: tuple[SshHost, SshHost], ag
     assert [shown(host) for host in pair] == before
 
 
-def test_what_somebody_changes_behind_our_back_is_noticed_on_the_other_host(
+def test_change_by_another_program_on_the_remote_host_is_detected(
     pair: tuple[SshHost, SshHost], agents: Agents
 ) -> None:
-    """The read-back names the host's port and both values."""
+    """Name the host's port and both values."""
     lab = StandingLab(agents, lambda _: None)
     lab.change_to(compose(lab_of(LAB)))
     pair[1].inside("ip link set lan0 mtu 1300")
@@ -102,10 +104,10 @@ def test_what_somebody_changes_behind_our_back_is_noticed_on_the_other_host(
     lab.take_down()
 
 
-def test_a_host_lost_while_the_lab_stands_is_told_and_the_other_is_put_back(
+def test_lost_host_is_reported_and_the_other_host_is_restored(
     pair: tuple[SshHost, SshHost], agents: Agents
 ) -> None:
-    """A reset of one host fails the change with its name; the other one is as before."""
+    """Reset one host during a change."""
     before = shown(pair[0])
     lab = StandingLab(agents, lambda _: None)
     lab.change_to(compose(lab_of(LAB)))
@@ -141,7 +143,7 @@ def iolab(pair: tuple[SshHost, SshHost], tmp_path: Path) -> Callable[..., subpro
 def test_streams_between_two_hosts_are_measured_end_to_end(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
-    """Every trial has a rate on each side and the facts of both hosts; both are left as they were but for one file."""
+    """Check rates and facts of both hosts; leave only the agent file."""
     before = [shown(host) for host in pair]
     done = iolab("run", "lab.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -154,10 +156,10 @@ def test_streams_between_two_hosts_are_measured_end_to_end(
     assert [len(host.agents()) for host in pair] == [0, 0]
 
 
-def test_what_a_host_lacks_is_told_with_its_name_before_anything_runs(
+def test_missing_interface_of_a_host_is_reported_before_the_run(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
-    """An interface that is not there: status 3, the host, what it has."""
+    """Exit with status 3; name the host and its interfaces."""
     text = (tmp_path / "lab.yaml").read_text()
     (tmp_path / "lab.yaml").write_text(text.replace("pc7.lan0", "pc7.lan1"))
     refused = iolab("run", "lab.yaml")
@@ -165,10 +167,10 @@ def test_what_a_host_lacks_is_told_with_its_name_before_anything_runs(
     assert "port pc7.lan1: pc7 has no interface lan1; it has eth0, lan0, lo" in refused.stderr
 
 
-def test_a_host_whose_key_is_unknown_ends_the_run_before_it_begins(
+def test_unknown_host_key_ends_the_run_before_it_begins(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
-    """Status 3, which host, and the command that accepts the key; nothing is accepted for the user."""
+    """Exit with status 3; print the command that accepts the key, and accept nothing."""
     keys = tmp_path / "net/known_hosts"
     known = "".join(line for line in keys.read_text().splitlines(True) if pair[1].address not in line)
     keys.write_text(known)
@@ -181,10 +183,10 @@ def test_a_host_whose_key_is_unknown_ends_the_run_before_it_begins(
     assert pair[0].agents() == []
 
 
-def test_a_cable_on_what_carries_ssh_is_refused_before_anything_changes(
+def test_cable_on_the_ssh_interface_is_refused_before_any_change(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
-    """The card with the address that ssh came to, and one below a bridge that has it: status 3, the host, why."""
+    """Check the interface of the address, and one below its bridge."""
     bridge = "ip link add br0 type bridge; ip link set eth0 master br0; ip addr flush dev eth0"
     pair[1].inside(f"{bridge}; ip addr add {pair[1].address}/24 dev br0; ip link set br0 up")
     state = "ip -4 -o addr; cat /sys/class/net/*/mtu; ethtool -k eth0; tc qdisc; ls /run/netns"
@@ -200,10 +202,10 @@ def test_a_cable_on_what_carries_ssh_is_refused_before_anything_changes(
 
 
 @pytest.mark.full
-def test_a_cut_connection_costs_the_trial_and_the_run_goes_on(
+def test_cut_connection_fails_one_trial_and_the_run_continues(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
-    """The trial under way fails with the host's name; the host is reached again when its agent has given up."""
+    """Report the host, and connect again once its agent has ended."""
     running = subprocess.Popen(
         [IOLAB, "run", "lab.yaml"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -227,10 +229,10 @@ def test_a_cut_connection_costs_the_trial_and_the_run_goes_on(
 
 
 @pytest.mark.full
-def test_a_killed_agent_costs_the_trial_and_what_it_left_is_undone_by_the_next(
+def test_changes_of_a_killed_agent_are_undone_by_the_next_agent(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
-    """Its journal is of the same run, so nobody need clean: the trials after it are measured, the host is as before."""
+    """Accept the journal of the same run without `clean`."""
     before = shown(pair[1])
     running = subprocess.Popen(
         [IOLAB, "run", "lab.yaml"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -249,10 +251,10 @@ def test_a_killed_agent_costs_the_trial_and_what_it_left_is_undone_by_the_next(
 
 
 @pytest.mark.full
-def test_what_an_agent_left_that_was_killed_in_the_last_trial_is_undone_as_well(
+def test_changes_of_an_agent_killed_in_the_last_trial_are_undone(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
-    """No trial follows for which the host would be reached again, so the end of the run does it."""
+    """Connect at the end of the run."""
     before = shown(pair[1])
     (tmp_path / "lab.yaml").write_text(
         RUN.replace("[1400, 9000]", "[1400]").replace("duration: 1s", "duration: 20s")
@@ -268,8 +270,8 @@ def test_what_an_agent_left_that_was_killed_in_the_last_trial_is_undone_as_well(
 
 
 @pytest.mark.full
-def test_a_host_is_cleaned_and_examined_from_here(pair: tuple[SshHost, SshHost], iolab: Iolab) -> None:
-    """What a killed agent left is undone by clean, which removes the agent's file as well."""
+def test_clean_and_doctor_work_on_a_remote_host(pair: tuple[SshHost, SshHost], iolab: Iolab) -> None:
+    """Remove the agent's file, too."""
     before = shown(pair[0])
     agent = Agent(SshTransport("pc6", find_agent()), name="pc6")
     undo = {"kind": "command", "argv": ["ip", "link", "set", "lan0", "mtu", "1500"]}

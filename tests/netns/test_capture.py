@@ -1,4 +1,4 @@
-"""Captures on a kernel: what Wireshark's own program reads in them, on the ports of links of every kind."""
+"""Captures on a kernel: tshark's view of them, on the ports of all link types."""
 
 import subprocess
 from pathlib import Path
@@ -36,7 +36,7 @@ FIELDS = ("frame.time_epoch", "frame.len", "frame.cap_len", "frame.packet_flags_
 def captured(
     iolab: Iolab, folder: Path, link: str, capture: str, rate: str = "4Mbit"
 ) -> tuple[TrialResult, dict[str, list[list[str]]]]:
-    """Run one trial; return it, and the fields of each frame by file, as tshark reads them."""
+    """Run one trial; return it, and the fields of each frame by file, as read by tshark."""
     path = folder / "capture.yaml"
     path.write_text(EXPERIMENT.replace("LINK", link).replace("CAPTURE", capture).replace("RATE", rate))
     done = iolab("run", path)
@@ -62,8 +62,8 @@ def count(result: TrialResult, name: str) -> list[int]:
 
 
 @pytest.mark.parametrize("link", ["mtu: 1500", pytest.param("wire: {delay: 1ms}", marks=pytest.mark.full)])
-def test_wireshark_reads_every_frame_of_a_stream(iolab: Iolab, tmp_path: Path, link: str) -> None:
-    """The filter keeps the stream alone, the snaplen its beginnings, and stamps are nanoseconds and rise."""
+def test_tshark_reads_every_captured_frame_of_a_stream(iolab: Iolab, tmp_path: Path, link: str) -> None:
+    """Check the filter, the snaplen, and increasing nanosecond timestamps."""
     capture = "{at: path, snaplen: 60, filter: {protocol: udp, host: right, port: 5201}}"
     result, files = captured(iolab, tmp_path, link, capture)
     assert list(files) == ["left.eth0.pcapng", "right.eth0.pcapng"]
@@ -80,8 +80,8 @@ def test_wireshark_reads_every_frame_of_a_stream(iolab: Iolab, tmp_path: Path, l
     assert count(result, "capture_lost_frames") == count(result, "capture_overwritten_frames") == [0, 0]
 
 
-def test_what_made_room_is_said(iolab: Iolab, tmp_path: Path) -> None:
-    """A ring that is too small keeps the newest frames, and the trial says how many it does not hold."""
+def test_overwritten_capture_frames_give_a_warning(iolab: Iolab, tmp_path: Path) -> None:
+    """Keep the newest frames of a small ring, and count the others."""
     capture = "{at: right.eth0, snaplen: 4K, ring: 1M, filter: {protocol: udp}}"
     result, files = captured(iolab, tmp_path, "mtu: 1500", capture, "40Mbit")
     frames = files["right.eth0.pcapng"]

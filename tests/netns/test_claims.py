@@ -1,4 +1,4 @@
-"""What may be written: devices that nobody uses, and no other; each refusal has its reason and changes no byte."""
+"""Claims: only unused devices may be written; each refusal has its reason and changes no byte."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ MEBIBYTE = 1 << 20
 
 
 class Disk:
-    """A loop device on a file of its own."""
+    """A loop device on a separate file."""
 
     def __init__(self, backing: Path) -> None:
         self.backing = backing
@@ -31,18 +31,18 @@ class Disk:
         self.node = found.stdout.strip()
 
     def digest(self) -> str:
-        """Return what tells whether a byte has changed."""
+        """Return a digest of all bytes."""
         os.sync()
         return hashlib.sha256(self.backing.read_bytes()).hexdigest()
 
     def detach(self) -> None:
-        """Give the device back."""
+        """Detach the device."""
         subprocess.run(["losetup", "--detach", self.node], check=True)
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    """A blank disk."""
+    """Provide a blank disk."""
     made = Disk(tmp_path / "disk")
     yield made
     made.detach()
@@ -50,7 +50,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[list[Path]]:
-    """Places that are unmounted at the end."""
+    """Provide a list of mount points that are unmounted at the end."""
     places: list[Path] = []
     yield places
     for place in places:
@@ -70,7 +70,7 @@ def claim_of(disk: Disk, node: str | None = None, **more: object) -> dict[str, o
 
 
 def refusal(disk: Disk, node: str | None = None, **more: object) -> str:
-    """Return why stamps are not written to a disk; no byte of it may have changed."""
+    """Return why stamps are not written to a disk; no byte of the disk may have changed."""
     before = disk.digest()
     said = refusal_while_used(disk, node, **more)
     assert disk.digest() == before
@@ -78,7 +78,7 @@ def refusal(disk: Disk, node: str | None = None, **more: object) -> str:
 
 
 def refusal_while_used(disk: Disk, node: str | None = None, **more: object) -> str:
-    """Return why stamps are not written to a disk, which the kernel itself may write to meanwhile."""
+    """Return why stamps are not written to a disk to which the kernel itself may write in the meantime."""
     target = {"kind": "device", **claim_of(disk, node, **more)}
     done = asked(
         {
@@ -96,8 +96,8 @@ def refusal_while_used(disk: Disk, node: str | None = None, **more: object) -> s
     return done.stderr
 
 
-def test_a_blank_disk_that_its_user_claims_is_written_and_keeps_what_it_flushed(disk: Disk) -> None:
-    """Stamps go out, two flushes are acknowledged, and all are found again."""
+def test_claimed_blank_disk_is_written_and_keeps_flushed_blocks(disk: Disk) -> None:
+    """Find all stamps after two acknowledged flushes."""
     target = {"kind": "device", **claim_of(disk)}
     stamp = {"target": target, "run": 1, "block_bytes": 4096, "blocks": 8, "batch": 4, "passes": 1}
     done = asked({"program": "stamp", **stamp})
@@ -110,14 +110,14 @@ def test_a_blank_disk_that_its_user_claims_is_written_and_keeps_what_it_flushed(
     assert found["verified"]["kept"] == 8
 
 
-def test_nothing_is_claimed_without_a_word_of_its_user(disk: Disk) -> None:
-    """No claim, another serial number, a node that leads to another disk: refused."""
+def test_disk_without_a_valid_claim_is_refused(disk: Disk) -> None:
+    """Refuse no claim, a wrong serial number, and a node of a different disk."""
     assert "--claim" in refusal(disk, claim=False)
     assert "is not the device with serial number" in refusal(disk, serial="S3Z9NB0K")
 
 
-def test_a_device_that_became_another_between_phases_is_refused(disk: Disk, tmp_path: Path) -> None:
-    """The node is the same, the disk behind it is not."""
+def test_device_that_changed_after_its_claim_is_refused(disk: Disk, tmp_path: Path) -> None:
+    """Replace the disk behind its node."""
     assert asked({"program": "claim", **claim_of(disk)}).returncode == 0
     other = Disk(tmp_path / "other")
     node = tmp_path / "lun"
@@ -132,8 +132,8 @@ def test_a_device_that_became_another_between_phases_is_refused(disk: Disk, tmp_
         other.detach()
 
 
-def test_a_disk_on_which_another_loop_device_lies_is_refused(disk: Disk) -> None:
-    """A blank one, at an offset: nothing that it bears tells of it."""
+def test_disk_under_a_loop_device_is_refused(disk: Disk) -> None:
+    """Use an offset, so that the disk has no signature."""
     found = subprocess.run(
         ["losetup", "--show", "--find", "--offset", str(MEBIBYTE), disk.node],
         check=True, capture_output=True, text=True,
@@ -145,8 +145,8 @@ def test_a_disk_on_which_another_loop_device_lies_is_refused(disk: Disk) -> None
 
 
 @pytest.mark.parametrize("kind", ["ext4", "swap", "LVM2_member", "linux_raid_member", "dos"])
-def test_what_bears_a_signature_is_refused_by_its_name(disk: Disk, kind: str) -> None:
-    """A file system, swap space, members of a volume group and of an array, a partition table."""
+def test_disk_with_a_signature_is_refused_and_the_signature_is_named(disk: Disk, kind: str) -> None:
+    """Check a file system, swap, members of a volume group and an array, and a partition table."""
     match kind:
         case "ext4":
             subprocess.run(["mkfs.ext4", "-q", disk.node], check=True)
@@ -188,12 +188,12 @@ def md_superblock() -> bytes:
 def partition(disk: Disk) -> None:
     """Make one partition."""
     subprocess.run(["sfdisk", "-q", disk.node], input="2048,65536\n", check=True, text=True)
-    # Where sfdisk's own request for another look at the table came too early.
+    # Needed if sfdisk's request to re-read the table came too early.
     subprocess.run(["partx", "--add", disk.node], capture_output=True)
 
 
 def node_of_partition(disk: Disk, folder: Path) -> Path:
-    """Return the node of the first partition, made where no other program makes it."""
+    """Return the node of the first partition, created if no other program creates it."""
     name = Path(disk.node).name + "p1"
     number = Path(f"/sys/class/block/{name}/dev")
     if not number.exists():
@@ -206,10 +206,10 @@ def node_of_partition(disk: Disk, folder: Path) -> Path:
     return node
 
 
-def test_a_mounted_disk_is_refused_and_so_is_one_that_another_has_open(
+def test_mounted_or_exclusively_opened_disk_is_refused(
     disk: Disk, tmp_path: Path, mounted: list[Path]
 ) -> None:
-    """The place where it is mounted is said."""
+    """Print the mount point."""
     held = os.open(disk.node, os.O_RDWR | os.O_EXCL)
     try:
         assert "busy" in refusal(disk)
@@ -218,16 +218,16 @@ def test_a_mounted_disk_is_refused_and_so_is_one_that_another_has_open(
     subprocess.run(["mkfs.ext4", "-q", disk.node], check=True)
     place = tmp_path / "mnt"
     place.mkdir()
-    # Read-only: the kernel goes on writing to what was mounted to be written to.
+    # Read-only: the kernel keeps writing to a file system that was mounted writable.
     subprocess.run(["mount", "-o", "ro,noload", disk.node, place], check=True)
     mounted.append(place)
     assert f"is mounted on {place}" in refusal(disk)
 
 
-def test_a_disk_with_a_mounted_partition_is_refused_and_so_is_its_partition(
+def test_disk_with_a_mounted_partition_and_the_partition_are_refused(
     disk: Disk, tmp_path: Path, mounted: list[Path]
 ) -> None:
-    """The parent of what is mounted, and the part itself."""
+    """Check the parent and the partition."""
     partition(disk)
     part = str(node_of_partition(disk, tmp_path))
     subprocess.run(["mkfs.ext4", "-q", part], check=True)
@@ -239,8 +239,8 @@ def test_a_disk_with_a_mounted_partition_is_refused_and_so_is_its_partition(
     assert f"is mounted on {place}" in refusal(disk, part)
 
 
-def test_a_disk_that_is_swapped_to_is_refused_even_when_its_signature_is_gone(disk: Disk) -> None:
-    """The kernel's own list of swap space counts."""
+def test_disk_used_as_swap_is_refused_even_without_its_signature(disk: Disk) -> None:
+    """Check the kernel's list of swap devices."""
     subprocess.run(["mkswap", disk.node], check=True, capture_output=True)
     if subprocess.run(["swapon", disk.node], capture_output=True).returncode != 0:
         pytest.skip("needs a kernel that swaps to loop devices")
@@ -252,7 +252,7 @@ def test_a_disk_that_is_swapped_to_is_refused_even_when_its_signature_is_gone(di
 
 @pytest.fixture
 def file_system(disk: Disk, tmp_path: Path, mounted: list[Path]) -> Path:
-    """A folder on a file system of 64 MiB."""
+    """Provide a folder on a file system of 64 MiB."""
     subprocess.run(["mkfs.ext4", "-q", "-m", "0", disk.node], check=True)
     place = tmp_path / "mnt"
     place.mkdir()
@@ -272,8 +272,10 @@ def thput(folder: Path, size_bytes: int) -> dict[str, object]:
     }
 
 
-def test_a_tenth_of_a_file_system_stays_free(file_system: Path) -> None:
-    """What would fill it is refused before a byte is written, with both figures."""
+def test_program_that_would_leave_less_than_a_tenth_of_a_file_system_free_is_refused(
+    file_system: Path,
+) -> None:
+    """Print both figures; write no byte."""
     done = asked(thput(file_system, 60 * MEBIBYTE))
     assert done.returncode == 1
     assert "60 MiB are wanted" in done.stderr
@@ -282,10 +284,10 @@ def test_a_tenth_of_a_file_system_stays_free(file_system: Path) -> None:
     assert [path.name for path in file_system.iterdir()] == ["lost+found"]
 
 
-def test_a_store_that_fails_in_mid_write_fails_the_program_with_the_reason(
+def test_storage_failure_during_a_write_fails_the_program_with_the_reason(
     tmp_path: Path, mounted: list[Path]
 ) -> None:
-    """The file behind the file system gets no more room: no figure comes out, and the program's file is gone."""
+    """Fill the store below its file system; leave no figure and no file."""
     small = tmp_path / "small"
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none", small], check=True)

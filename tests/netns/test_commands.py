@@ -1,4 +1,4 @@
-"""Programs of the user's own in real namespaces: figures to the digit, and programs that behave badly."""
+"""User programs in real namespaces: exact figures, and misbehaving programs."""
 
 import json
 import os
@@ -85,7 +85,7 @@ REASONS = {
 def run_of(
     iolab: Iolab, tmp_path: Path, text: str, *more: str, lab: str = LAB
 ) -> tuple[Path, dict[str, Any], str]:
-    """Run an experiment; return its folder, its records by measure, and what was printed."""
+    """Run an experiment; return its folder, its records by measure, and its output."""
     file = tmp_path / "commands.yaml"
     file.write_text(lab + text)
     done = iolab("run", file, *more)
@@ -93,8 +93,10 @@ def run_of(
     return folder, {record["measure"]: record for record in trials(folder)}, done.stdout + done.stderr
 
 
-def test_figures_are_those_of_the_program_and_its_server_is_reached(iolab: Iolab, tmp_path: Path) -> None:
-    """What the server has in its folder arrives, and the program's own folder is gone."""
+def test_figures_of_a_program_are_stored_exactly_and_its_server_is_reachable(
+    iolab: Iolab, tmp_path: Path
+) -> None:
+    """Check the server's folder, and the removal of the program's folder."""
     served = tmp_path / "served"
     served.mkdir()
     (served / "page").write_text("rate 1234.5678901\nt=10\nt=30\n")
@@ -112,8 +114,10 @@ def test_figures_are_those_of_the_program_and_its_server_is_reached(iolab: Iolab
     assert said["servers"]["web"]["signal"] == 15
 
 
-def test_programs_that_behave_badly_fail_their_trials_and_leave_nothing(iolab: Iolab, tmp_path: Path) -> None:
-    """Each with its own reason; no process goes on, and no escape sequence reaches the terminal."""
+def test_misbehaving_programs_fail_their_trials_and_leave_no_process_behind(
+    iolab: Iolab, tmp_path: Path
+) -> None:
+    """Check each reason, leftover processes, and escape sequences."""
     _, records, printed = run_of(iolab, tmp_path, BAD, "--keep-going")
     assert {name: record["reason"]["code"] for name, record in records.items()} == REASONS
     assert "\x1b[31m" not in printed
@@ -124,7 +128,7 @@ def test_programs_that_behave_badly_fail_their_trials_and_leave_nothing(iolab: I
 
 
 def test_programs_run_on_the_cpus_of_their_machine(iolab: Iolab, tmp_path: Path) -> None:
-    """One machine has CPU 0 alone, the other those of the computer; what ran is stored as it can be typed."""
+    """Pin one machine to CPU 0; store the command as it can be typed."""
     text = LAB.replace("far: {kind: netns}", "far: {kind: netns, program_cpus: [0]}")
     asked = "metrics: {cpus: {unit: count, pattern: '(\\d+)'}}"
     for name, machine in (("here", "near"), ("there", "far")):
@@ -167,12 +171,14 @@ LIMITS = {
     "on_a_line": {"line"},
     "in_turn": {"worker", "cpu", "unexplained"},
 }
-"""Beside other work a loop does not get all of its CPU."""
+"""Accepted limits by program; with interference on the host, a loop does not get all of its CPU."""
 
 
 @pytest.mark.full
-def test_what_limited_a_program_is_told_by_the_counters_beside_it(iolab: Iolab, tmp_path: Path) -> None:
-    """A loop, a sleep, two loops on one CPU, a full line; a thousand short processes are the limit in doubt."""
+def test_limit_of_a_program_is_determined_from_counters_read_while_it_runs(
+    iolab: Iolab, tmp_path: Path
+) -> None:
+    """Check a loop, a sleep, two loops on one CPU, a full line, and a thousand short processes."""
     _, records, printed = run_of(iolab, tmp_path, "", lab=LIMITED)
     assert {name: one["status"] for name, one in records.items()} == dict.fromkeys(records, "ok"), printed
     found = {name: one["verdict"] for name, one in records.items()}
@@ -180,8 +186,8 @@ def test_what_limited_a_program_is_told_by_the_counters_beside_it(iolab: Iolab, 
     assert "asleep: limited by waiting for something other than CPU time" in printed
 
 
-def test_a_program_that_this_computer_lacks_is_said_when_planning(iolab: Iolab, tmp_path: Path) -> None:
-    """Nothing is started to find out."""
+def test_program_missing_on_the_host_is_reported_by_plan(iolab: Iolab, tmp_path: Path) -> None:
+    """Start nothing."""
     file = tmp_path / "commands.yaml"
     file.write_text(LAB + "  it: {kind: command, on: near, run: [no-such-program-of-iolab]}\n")
     planned = iolab("plan", file)

@@ -1,4 +1,4 @@
-"""Disk programs reach their volume and nothing else: fio jobs that nobody checked try it, by the agent alone."""
+"""Confined disk programs: unchecked fio jobs try to reach more than their volume, run by the agent alone."""
 
 import hashlib
 import json
@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.netns, needs_devices("/dev/loop-control")]
 MEBIBYTE = 1 << 20
 EVERYBODY = 0o777
 PATIENCE_MS = 2_500
-"""Some engines never end where they cannot begin."""
+"""Time limit: some engines never end if they cannot begin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A disk that a program may use, and what it must not touch, although every user may."""
+    """A disk that a program may use, and objects that it must not touch, although every user may."""
 
     agent: Agent
     disk: str
@@ -36,7 +36,7 @@ class Host:
     """Another loop device."""
 
     def seen(self) -> dict[str, object]:
-        """Return what tells whether something outside was touched."""
+        """Return the state of everything outside."""
         os.sync()
         files = {str(path): path.read_bytes() for path in sorted(self.outside.rglob("*")) if path.is_file()}
         scheduler = Path(f"/sys/block/{Path(self.disk).name}/queue/scheduler").read_text()
@@ -49,7 +49,7 @@ class Host:
         }
 
     def fio(self, job: str) -> str:
-        """Run fio on a job, and return what it printed, whether it failed, was ended, or not."""
+        """Run fio on a job; return its output, whatever its exit status."""
         confined: dict[str, Json] = {"devices": [self.disk], "folders": [str(self.own)]}
         self.agent.start("job", ("fio", "-"), stdin=job, confined=confined)
         try:
@@ -60,7 +60,7 @@ class Host:
 
 
 def loop_device(backing: Path) -> str:
-    """Return a loop device on a new file, which every user may write."""
+    """Return a loop device on a new file that every user may write."""
     backing.write_bytes(os.urandom(4 * MEBIBYTE))
     found = subprocess.run(
         ["losetup", "--show", "--find", backing], check=True, capture_output=True, text=True
@@ -72,7 +72,7 @@ def loop_device(backing: Path) -> str:
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """The host, which is as it was at the end."""
+    """Provide the host; it must be unchanged at the end."""
     folder = tmp_path_factory.mktemp("confined")
     for path in (folder, *folder.parents[:2]):
         path.chmod(0o755)
@@ -123,16 +123,16 @@ JOBS = {
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_a_job_that_nobody_checked_touches_nothing_outside(host: Host, job: str) -> None:
-    """Files, devices and programs there are open to every user: walls keep it from them, not rights."""
+def test_unchecked_fio_job_cannot_access_anything_outside_its_disk(host: Host, job: str) -> None:
+    """Open files, devices and programs to every user, so that only the confinement protects them."""
     before = host.seen()
     names = {"outside": host.outside, "device": host.device, "disk": host.disk}
     host.fio(JOBS[job].format(**names))
     assert host.seen() == before
 
 
-def test_a_job_on_its_own_disk_runs_and_writes_there(host: Host) -> None:
-    """With logs in the folder that it was given."""
+def test_fio_job_on_its_own_disk_runs_and_writes_its_logs(host: Host) -> None:
+    """Write logs to its folder."""
     before, digest = host.seen(), hashlib.sha256(Path(host.disk).read_bytes()).hexdigest()
     said = host.fio(f"[x]\nfilename={host.disk}\nwrite_bw_log={host.own}/log\n" + HARMLESS)
     assert "err= 0" in said
@@ -142,8 +142,8 @@ def test_a_job_on_its_own_disk_runs_and_writes_there(host: Host) -> None:
     assert host.seen() == before
 
 
-def test_a_program_without_rights_reads_its_disk_from_the_disk_after_a_flush(host: Host) -> None:
-    """BLKFLSBUF, which takes a right, is done for it: else fio says that only root may flush, and reads the cache."""
+def test_unprivileged_program_reads_from_the_disk_after_a_cache_flush(host: Host) -> None:
+    """Flush by BLKFLSBUF for it, because fio would read the cache without the privilege."""
     Path(host.disk).read_bytes()
     said = host.fio(f"[x]\nfilename={host.disk}\nrw=read\nbs=64k\nsize=4m\ninvalidate=1\nioengine=psync\n")
     assert "err= 0" in said

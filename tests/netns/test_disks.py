@@ -1,4 +1,4 @@
-"""Disks of namespaces on real kernels: a file, the same through a door, a LUN over iSCSI; and nothing left of them."""
+"""Disks of namespaces on real kernels: a file, the same through a user-space export, a LUN over iSCSI; and cleanup."""
 
 import json
 import os
@@ -33,7 +33,7 @@ blocks: 1
 
 @pytest.fixture
 def nothing_left(tmp_path: Path) -> Iterator[Path]:
-    """A file of a neighbour, which stays as it is, as does all that storage is made of."""
+    """Provide a neighbour's file, which must not change, and neither may the storage state."""
     before = storage_state()
     neighbour = Path("/var/tmp/neighbour-of-iolab")
     neighbour.write_text("precious")
@@ -43,10 +43,10 @@ def nothing_left(tmp_path: Path) -> Iterator[Path]:
     assert storage_state() == before
 
 
-def test_a_lab_has_disks_by_three_ways_and_leaves_nothing(
+def test_local_user_space_and_iscsi_disks_are_measured_and_removed(
     iolab: Iolab, nothing_left: Path, tmp_path: Path
 ) -> None:
-    """Sizes, file systems and what the target offers are read back in every trial."""
+    """Read back sizes, file systems and iSCSI parameters in every trial."""
     path = tmp_path / "disks.yaml"
     path.write_text(DISKS)
     done = iolab("run", path)
@@ -67,10 +67,10 @@ blocks: 1
 
 @pytest.mark.parametrize("place", ["/dev/iolab-plain", "/run/iolab-plain.mnt", "/var/tmp/iolab-plain"])
 @pytest.mark.parametrize("kind", ["folder", "file", pytest.param("link", marks=pytest.mark.full)])
-def test_what_stands_where_a_disk_gets_its_name_is_named_and_stays(
+def test_existing_file_at_the_path_of_a_lab_disk_is_reported_and_kept(
     iolab: Iolab, nothing_left: Path, tmp_path: Path, place: str, kind: str
 ) -> None:
-    """Nothing of the lab is left then, and nothing of the other is removed."""
+    """Remove the lab, and keep the foreign object."""
     path, taken = tmp_path / "taken.yaml", Path(place)
     path.write_text(TAKEN)
     if kind == "folder":
@@ -130,10 +130,10 @@ runtime=300ms
 """
 
 
-def test_fio_measures_files_and_devices_and_takes_its_file_back(
+def test_fio_measures_files_and_devices_and_its_file_is_removed(
     iolab: Iolab, nothing_left: Path, tmp_path: Path
 ) -> None:
-    """Every combination has a rate and a latency, in the units that fio itself said."""
+    """Check rate and latency of every combination, in fio's units."""
     path = tmp_path / "fio.yaml"
     path.write_text(FIO)
     (tmp_path / "own.fio").write_text(OWN_JOB)
@@ -178,8 +178,8 @@ blocks: 1
 """
 
 
-def test_nothing_is_read_ahead_through_a_door(iolab: Iolab, nothing_left: Path, tmp_path: Path) -> None:
-    """A throttle of the door would count it: the storage daemon reads what the device was asked for."""
+def test_user_space_export_performs_no_read_ahead(iolab: Iolab, nothing_left: Path, tmp_path: Path) -> None:
+    """Compare bytes of the device with those of the storage daemon."""
     path = tmp_path / "door.yaml"
     path.write_text(DOOR)
     done = iolab("run", path)
@@ -209,10 +209,10 @@ blocks: 1
 
 
 @pytest.mark.full
-def test_with_the_figures_of_2006_a_file_is_read_from_its_disk_though_memory_could_hold_it(
+def test_memory_limit_of_a_legacy_profile_forces_reads_from_the_disk(
     iolab: Iolab, nothing_left: Path, tmp_path: Path
 ) -> None:
-    """Half of it may stay in memory; with more memory than that all of it does, which is said."""
+    """Report a trial without the limit, whose file stays in memory."""
     path = tmp_path / "legacy.yaml"
     path.write_text(LEGACY)
     done = iolab("run", path)
@@ -232,10 +232,10 @@ def test_with_the_figures_of_2006_a_file_is_read_from_its_disk_though_memory_cou
         *(pytest.param(name, marks=pytest.mark.full) for name in ("iolab-agent", "tgtd", "qemu-storage-da")),
     ],
 )
-def test_a_program_that_is_killed_leaves_nothing_after_clean(
+def test_clean_removes_everything_that_a_killed_disk_program_left_behind(
     iolab: Iolab, nothing_left: Path, tmp_path: Path, victim: str
 ) -> None:
-    """Controller, agent, target, initiator: whoever dies, loop devices, mounts and programs are gone."""
+    """Kill controller, agent, target or initiator; check loop devices, mounts and programs."""
     path = tmp_path / "disks.yaml"
     path.write_text(DISKS.replace("duration: 1s", "duration: 4s").replace("    local:", "    iscsi first:", 1).replace(
         "[{volume: plain, fs: ext4, mount: noatime}]", "[{volume: lun0, via: user, fs: ext4, mount: noatime}]"

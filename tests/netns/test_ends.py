@@ -1,4 +1,4 @@
-"""A run that is disturbed from outside: held up, without its folder, its terminal, a program or descriptors."""
+"""A run that is disturbed from outside: stopped, or without its folder, its terminal, a program or descriptors."""
 
 import contextlib
 import os
@@ -18,15 +18,15 @@ HELD_UP_S = 30
 
 
 def begin(small: Path, **options: object) -> subprocess.Popen[str]:
-    """Start a run of the small experiment beside its file."""
+    """Start a run of the small experiment in its folder."""
     given: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
     running: subprocess.Popen[str] = subprocess.Popen([IOLAB, "run", small], cwd=small.parent, **given)
     return running
 
 
 @pytest.mark.full
-def test_a_run_that_is_stopped_for_half_a_minute_goes_on(iolab: Iolab, small: Path) -> None:
-    """Its agents wait longer than that for a word; what was measured meanwhile is whole."""
+def test_run_stopped_for_half_a_minute_continues(iolab: Iolab, small: Path) -> None:
+    """Keep all results."""
     running = begin(small)
     folder = wait_for_trials(small.parent / "runs", 1, running=running)
     running.send_signal(signal.SIGSTOP)
@@ -38,8 +38,8 @@ def test_a_run_that_is_stopped_for_half_a_minute_goes_on(iolab: Iolab, small: Pa
     assert [record["status"] for record in trials(folder)] == ["ok"] * 4
 
 
-def test_a_run_whose_folder_is_taken_away_says_so(iolab: Iolab, small: Path) -> None:
-    """It does not make the folder again, and promises no figures."""
+def test_run_reports_that_its_folder_was_removed(iolab: Iolab, small: Path) -> None:
+    """Neither recreate the folder nor promise figures."""
     running = begin(small)
     folder = wait_for_trials(small.parent / "runs", 1, running=running)
     folder.parent.rename(small.parent / "elsewhere")
@@ -51,8 +51,8 @@ def test_a_run_whose_folder_is_taken_away_says_so(iolab: Iolab, small: Path) -> 
 
 
 @pytest.mark.full
-def test_a_run_ends_with_its_terminal_and_what_it_stored_is_there(iolab: Iolab, small: Path) -> None:
-    """Whoever is at the other end of an ssh connection that breaks."""
+def test_run_ends_when_its_terminal_is_closed_and_keeps_its_trials(iolab: Iolab, small: Path) -> None:
+    """Simulate a broken ssh connection; resume the run."""
     near, far = pty.openpty()
     running = begin(small, stdin=far, stdout=far, stderr=far, start_new_session=True)
     os.close(far)
@@ -65,8 +65,8 @@ def test_a_run_ends_with_its_terminal_and_what_it_stored_is_there(iolab: Iolab, 
     assert [record["status"] for record in trials(folder)] == ["ok"] * 4
 
 
-def test_a_program_that_vanishes_fails_its_trials_with_the_reason(iolab: Iolab, small: Path) -> None:
-    """What was measured before is kept."""
+def test_program_removed_during_a_run_fails_its_trials_with_the_reason(iolab: Iolab, small: Path) -> None:
+    """Keep earlier trials."""
     programs = small.parent / "bin"
     programs.mkdir()
     for folder in os.environ["PATH"].split(os.pathsep):
@@ -84,8 +84,8 @@ def test_a_program_that_vanishes_fails_its_trials_with_the_reason(iolab: Iolab, 
 
 
 @pytest.mark.full
-def test_few_descriptors_are_raised_or_named(iolab: Iolab, small: Path) -> None:
-    """Where the hard limit cannot be passed either, the reason is that, and not that a program is missing."""
+def test_low_limit_of_open_files_is_raised_or_reported(iolab: Iolab, small: Path) -> None:
+    """Name the limit if it cannot be raised, not a missing program."""
 
     def few() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))

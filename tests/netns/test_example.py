@@ -1,4 +1,4 @@
-"""The example of docs/how-to/add-a-measure.md: installed as a user does it, and run."""
+"""The example of docs/how-to/add-a-measure.md: installed like by a user, and run."""
 
 import json
 import shutil
@@ -15,12 +15,12 @@ pytestmark = pytest.mark.netns
 EXAMPLE = Path(__file__).parents[2] / "examples" / "iolab-handshakes"
 
 
-def test_a_package_of_its_own_brings_a_measure_and_an_instrument(
+def test_example_package_adds_a_measure_and_an_instrument(
     iolab: Iolab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Checked, planned, measured, reported; the instrument's figures stand beside the measure's."""
+    """Check, plan, measure and report with it."""
     target, source = tmp_path / "packages", tmp_path / "source"
-    shutil.copytree(EXAMPLE, source)  # what building leaves behind stays here
+    shutil.copytree(EXAMPLE, source)  # build remains stay in this folder
     install = (str(IOLAB.with_name("uv")), "pip", "install", "--offline", "--no-deps", "--target")
     subprocess.run([*install, str(target), str(source)], check=True, capture_output=True)
     experiment = source / "handshakes.yaml"

@@ -1,4 +1,4 @@
-"""labs/firewall.yaml in a small form: rules of nft stand while a trial runs, as many as its level says, and go."""
+"""labs/firewall.yaml in a reduced form: nft rules exist during a trial, in the number of its level, and are removed."""
 
 import shutil
 import subprocess
@@ -13,10 +13,10 @@ LAB = Path(__file__).parents[2] / "labs/firewall.yaml"
 LEVELS = "machines.router.kind=netns,machines.router.run.rules=100 rules|set of 10 000|tracking"
 
 
-def test_rules_stand_while_a_trial_runs_and_are_gone_afterwards(
+def test_nft_rules_exist_during_a_trial_and_are_removed_afterwards(
     iolab: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    """Each level's own check holds before and after its trial; else the trial would be invalid."""
+    """Check the rules of each level before and after its trial."""
     if shutil.which("nft") is None:
         pytest.skip("needs nft; scripts/packages.sh programs installs it")
     text = LAB.read_text()

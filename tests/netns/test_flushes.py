@@ -1,6 +1,6 @@
-"""Flushes that were acknowledged: when who passed them on is killed, the disk has what they covered, or it is said.
+"""Acknowledged flushes: after the forwarding process is killed, the disk has their blocks, or the loss is reported.
 
-The store lies on a file system of its own, whose device is read: nothing that any page cache holds counts.
+The volume is on a separate file system whose device is read, so blocks that are only in a page cache do not count.
 """
 
 import json
@@ -18,18 +18,18 @@ pytestmark = [pytest.mark.netns, needs_devices("/dev/fuse", "/dev/loop-control")
 AGENT = IOLAB.with_name("iolab-agent")
 MEBIBYTE = 1 << 20
 HONEST, LIAR = "cache.direct=off", "cache.direct=off,cache.no-flush=on"
-"""Both keep what is written in the page cache; only one writes it out when asked to."""
+"""Two cache modes that keep written data in the page cache; only the first writes the data out on a flush."""
 BLOCKS, BATCH = 2048, 64
 
 
 def ran(*argv: object) -> str:
-    """Run a command that must succeed; return what it printed."""
+    """Run a command that must succeed; return its output."""
     return subprocess.run([str(word) for word in argv], check=True, capture_output=True, text=True).stdout
 
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """A file with an ext4 of 128 MiB in it."""
+    """Provide a file that contains an ext4 of 128 MiB."""
     path = tmp_path / "image"
     with path.open("wb") as file:
         file.truncate(128 * MEBIBYTE)
@@ -39,7 +39,7 @@ def image(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def stack(tmp_path: Path) -> Iterator[ExitStack]:
-    """What is undone at the end, the last first."""
+    """Provide an exit stack."""
     with ExitStack() as made:
         yield made
 
@@ -60,7 +60,7 @@ def daemon(stack: ExitStack, *words: str) -> subprocess.Popen[bytes]:
 
 
 class Store:
-    """A file of blocks that were written once, on a file system of its own, behind a door and maybe a target."""
+    """A file of blocks that were written once, on a separate file system, behind a user-space export."""
 
     def __init__(
         self, stack: ExitStack, folder: Path, image: Path, *, cache: str, behind_target: bool
@@ -87,13 +87,13 @@ class Store:
         self.door, self.node = door, loop(stack, door)
 
     def stamps(self) -> dict[str, object]:
-        """Return which blocks are stamped: 8 MiB of it, again and again."""
+        """Return the stamped blocks: 8 MiB of the file, repeatedly."""
         target = {"kind": "device", "device": self.node, "serial": str(self.door), "claim": True}
         about = {"run": time.monotonic_ns(), "block_bytes": 4096, "blocks": BLOCKS, "batch": BATCH}
         return {"target": target, **about, "passes": 1000}
 
     def stamped_until_killed(self, batches: int) -> tuple[dict[str, object], int]:
-        """Stamp it, kill who passes on its flushes after that many batches; return the stamps and the last batch."""
+        """Stamp the file, kill the forwarding process after that many batches; return the stamps and the last batch."""
         stamps, acknowledged = self.stamps(), 0
         program = subprocess.Popen(
             [AGENT, "disk"],
@@ -124,10 +124,10 @@ class Store:
 
 @pytest.mark.parametrize("behind_target", [False, True], ids=["daemon", "target"])
 @pytest.mark.parametrize("batches", [1, pytest.param(40, marks=pytest.mark.full)])
-def test_what_was_acknowledged_is_on_the_disk_when_who_passed_it_on_is_killed(
+def test_acknowledged_blocks_are_on_the_disk_after_the_forwarding_process_is_killed(
     stack: ExitStack, tmp_path: Path, image: Path, batches: int, behind_target: bool
 ) -> None:
-    """Every block of every batch, also of the second pass over them."""
+    """Check every block of every batch, including the second pass."""
     store = Store(stack, tmp_path, image, cache=HONEST, behind_target=behind_target)
     found = store.verified(*store.stamped_until_killed(batches))
     assert found["acknowledged"] >= min(batches * BATCH, BLOCKS)
@@ -135,10 +135,10 @@ def test_what_was_acknowledged_is_on_the_disk_when_who_passed_it_on_is_killed(
 
 
 @pytest.mark.parametrize("behind_target", [False, True], ids=["daemon", "target"])
-def test_who_answers_flushes_and_writes_nothing_is_caught(
+def test_server_that_acknowledges_flushes_without_writing_is_detected(
     stack: ExitStack, tmp_path: Path, image: Path, behind_target: bool
 ) -> None:
-    """The blocks are in the page cache, so that who reads the file would find them all."""
+    """Read the device, because the file's blocks are in the page cache."""
     store = Store(stack, tmp_path, image, cache=LIAR, behind_target=behind_target)
     stamp, acknowledged = store.stamped_until_killed(10)
     found = store.verified(stamp, acknowledged)
@@ -164,14 +164,14 @@ blocks: 1
 
 
 @pytest.mark.full
-def test_a_run_says_which_disk_would_lose_what_it_acknowledged(
+def test_run_reports_the_disk_that_would_lose_acknowledged_blocks(
     iolab: Iolab, tmp_path: Path, image: Path
 ) -> None:
-    """On volumes whose file system lies on a device of its own."""
+    """Use volumes on a file system with a separate device."""
     path = tmp_path / "flushes.yaml"
     path.write_text(CHECKED)
     script = 'mount "$0" /var/tmp && exec "$@"'
-    iolab("clean")  # makes nothing, and shows that the host is as it was
+    iolab("clean")  # creates nothing, and shows that the host is as before
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, image, IOLAB, "run", path],
         capture_output=True, text=True, cwd=tmp_path,
@@ -189,8 +189,8 @@ def test_a_run_says_which_disk_would_lose_what_it_acknowledged(
     assert "acknowledged-lost" in [one["code"] for one in found["lying"]["warnings"]]
 
 
-def test_where_nobody_can_look_below_the_page_cache_the_trial_says_so(iolab: Iolab, tmp_path: Path) -> None:
-    """A file system without a block device: the volume's folder is a bind of such a one."""
+def test_trial_reports_that_the_page_cache_cannot_be_bypassed(iolab: Iolab, tmp_path: Path) -> None:
+    """Use a file system without a block device."""
     path = tmp_path / "flushes.yaml"
     path.write_text(CHECKED.replace("    honest", "    #").replace("    lying", "    #"))
     done = iolab("run", path)

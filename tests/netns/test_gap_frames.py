@@ -1,4 +1,4 @@
-"""Gap frames on a kernel, as Wireshark reads them: their lengths are the clock of the frames between them."""
+"""Gap frames on a kernel, as read by tshark: their lengths are the clock of the frames between them."""
 
 import subprocess
 from pathlib import Path
@@ -34,8 +34,8 @@ LINE_OVERHEAD_BYTES, FCS_BYTES, SHORTEST_GAP_BYTES = 20, 4, 84
 PAUSE_OF_NO_TIME = ["0x8808", "0x0001", "0"]
 
 
-def test_tshark_finds_each_frame_at_its_byte_of_the_line(measured: Measured) -> None:
-    """Between the frames there are PAUSE frames of no time, to an address that bridges keep, and nothing is missing."""
+def test_tshark_finds_each_frame_at_its_byte_position_on_the_line(measured: Measured) -> None:
+    """Expect PAUSE frames of time zero between the frames, without gaps."""
     run = measured(EXPERIMENT)
     (record,) = load_run(run).trials
     assert record.result.status is Status.OK, record.result.reason

@@ -1,4 +1,4 @@
-"""IPv6 alone and beside IPv4: up at once, routed, measured with, and nothing of the other on the link."""
+"""IPv6 alone and together with IPv4: ready at once, routed, measured, and no packet of the other on the link."""
 
 import os
 import subprocess
@@ -6,12 +6,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.netns.computer import PREFIX, Computer, computer, lab_of, namespaces, tunnelled
+from tests.netns.computer import PREFIX, TAG, Computer, computer, lab_of, namespaces, tunnelled
 from tests.netns.runs import Iolab, trials, value
 
 from iolab.experiment.experiment import Lab
 from iolab.lab.actions import Command
 from iolab.lab.compose import compose
+from iolab.lab.leases import tagged
 from iolab.lab.topology import make_topology
 
 __all__ = ["computer"]
@@ -42,14 +43,16 @@ blocks: 1
 
 
 def answers(computer: Computer, lab: Lab, source: str, target: str, ip: int) -> bool:
-    """Tell whether a machine answers the first echo request of one version of IP at once."""
-    address = make_topology(lab, prefix=PREFIX).endpoint(target, source, ip=ip).address
+    """Return whether a machine answers the first echo request of one IP version at once."""
+    address = make_topology(tagged(lab, TAG)).endpoint(target, source, ip=ip).address
     argv = ["ip", "netns", "exec", f"{PREFIX}{source}", "ping", "-q", "-c", "1", "-W", "1", address]
     return subprocess.run(argv, capture_output=True, text=True, check=False).returncode == 0
 
 
-def test_both_versions_stand_at_once_through_two_routers_and_go_again(computer: Computer) -> None:
-    """No duplicate address detection is waited for; nothing link-local is there; forwarding is per version."""
+def test_ipv4_and_ipv6_are_routed_through_two_routers_and_their_addresses_are_removed(
+    computer: Computer,
+) -> None:
+    """Wait for no duplicate address detection; check forwarding per version."""
     ends = {
         "one": {"ends": ["a.eth0", "r1.eth0"]},
         "two": {"ends": ["r1.eth1", "r2.eth0"]},
@@ -58,7 +61,7 @@ def test_both_versions_stand_at_once_through_two_routers_and_go_again(computer: 
     machines = {"a": {}, "r1": {"forward": "route"}, "r2": {"forward": "route"}, "b": {}}
     for ip in (6, "both", 4, "both"):
         lab = lab_of(machines, {name: {**link, "ip": ip} for name, link in ends.items()})
-        computer.become(compose(lab, prefix=PREFIX))
+        computer.become(compose(tagged(lab, TAG)))
         for version in (4, 6) if isinstance(ip, str) else (ip,):
             assert answers(computer, lab, "a", "b", version), (ip, version)
         assert computer.misses() == [], ip
@@ -70,8 +73,8 @@ def test_both_versions_stand_at_once_through_two_routers_and_go_again(computer: 
 
 
 @pytest.mark.parametrize("inner", [4, 6])
-def test_a_vxlan_over_ipv6_leaves_seventy_bytes_less(computer: Computer, inner: int) -> None:
-    """Its ends are the IPv6 addresses of the link below; within it is whatever the file says."""
+def test_vxlan_over_ipv6_reduces_the_mtu_by_70_bytes(computer: Computer, inner: int) -> None:
+    """Use the IPv6 addresses of the underlay."""
     lab = tunnelled(ip=inner)
     lan = lab.links["lan"].model_copy(update={"ip": 6})
     lab = Lab(lab.machines, {**lab.links, "lan": lan}, {})
@@ -90,10 +93,10 @@ def test_a_vxlan_over_ipv6_leaves_seventy_bytes_less(computer: Computer, inner: 
         pytest.param("both", "4", "4", "4", marks=pytest.mark.full),
     ],
 )
-def test_measures_send_the_version_that_is_asked_for_and_no_packet_of_the_other(
+def test_measures_send_packets_of_the_requested_ip_version_only(
     iolab: Iolab, tmp_path: Path, ip: str, measured: str, frames: str, seen: str
 ) -> None:
-    """Streams, transactions, echoes, frames of our own, and the addresses in a command's words; shaped by class."""
+    """Check streams, transactions, echoes, test frames, and a command's addresses; shape by class."""
     text = MEASURES.replace("MEASURED", measured).replace("FRAMES", frames).replace("ip: IP", f"ip: {ip}")
     (tmp_path / "versions.yaml").write_text(text)
     done = iolab("run", tmp_path / "versions.yaml")

@@ -1,4 +1,4 @@
-"""Load generators of Debian as programs of the user's own: every figure is the one that they print, to the digit."""
+"""Debian's load generators as user programs: every figure equals the printed figure."""
 
 import csv
 import gzip
@@ -87,12 +87,12 @@ MICROSECONDS = {"us": Decimal(1), "ms": Decimal(1000), "s": Decimal(1000000)}
 
 
 def after(output: str, words: str) -> str:
-    """Return the word behind these ones: not by a regular expression, as iolab looks for it."""
+    """Return the word after these words; unlike iolab, without a regular expression."""
     return output.split(words, 1)[1].split(maxsplit=1)[0]
 
 
 def iperf3(output: str) -> dict[str, Decimal]:
-    """Return what `iperf3 -J` says."""
+    """Return the report of `iperf3 -J`."""
     said = json.loads(output, parse_float=Decimal, parse_int=Decimal)
     (each,) = (one["sum"]["bits_per_second"] for one in said["intervals"])
     end = said["end"]["sum_received"]
@@ -100,7 +100,7 @@ def iperf3(output: str) -> dict[str, Decimal]:
 
 
 def wrk(output: str) -> dict[str, Decimal]:
-    """Return what wrk says; it takes the unit of a time by its size."""
+    """Return a figure of wrk's output, which selects the unit of a time by its size."""
     half = after(output, "50%")
     number = half.rstrip("mus")
     return {
@@ -111,14 +111,14 @@ def wrk(output: str) -> dict[str, Decimal]:
 
 
 def hey_csv(output: str) -> dict[str, Decimal]:
-    """Return the mean of what hey says of each request."""
+    """Return the mean of hey's figures of each request."""
     times = [Decimal(row["response-time"]) for row in csv.DictReader(output.splitlines())]
     assert len(times) == 20
     return {"response": sum(times, Decimal(0)) / len(times)}
 
 
 def words(**wanted: str) -> Callable[[str], dict[str, Decimal]]:
-    """Return what reads the word behind each text."""
+    """Return a reader of the word after each text."""
     return lambda output: {name: Decimal(after(output, text).rstrip(";")) for name, text in wanted.items()}
 
 
@@ -135,7 +135,7 @@ READ: Mapping[str, Callable[[str], dict[str, Decimal]]] = {
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[str, Any]]]:
-    """Every program once, in one lab: the run's folder and the trials by measure."""
+    """Run every program once, in one lab; return the run's folder and the trials by measure."""
     for program in PROGRAMS:
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}; scripts/packages.sh programs installs it")
@@ -151,10 +151,10 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[
 
 
 @pytest.mark.parametrize("name", READ)
-def test_figures_are_those_that_the_program_printed_to_the_digit(
+def test_stored_figures_equal_those_printed_by_the_program(
     ran: tuple[Path, dict[str, dict[str, Any]]], name: str
 ) -> None:
-    """What is stored is read with other means from the output that is kept."""
+    """Read the stored output by different means."""
     folder, found = ran
     trial = found[name]
     assert trial["status"] == "ok", trial["reason"]

@@ -1,4 +1,4 @@
-"""A composed lab, carried out with plain commands on this kernel: every expectation holds, and no trace stays."""
+"""A composed lab, created with plain commands on this kernel: every expectation holds, and nothing is left."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ import time
 
 import pytest
 from pydantic import TypeAdapter
-from tests.netns.computer import OUTER, PREFIX, Computer, computer, namespaces, socket_in
+from tests.netns.computer import OUTER, PREFIX, TAG, Computer, computer, namespaces, socket_in
 from tests.netns.runs import PATIENCE_S
 
 from iolab.experiment.experiment import Lab
@@ -14,6 +14,7 @@ from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Machine
 from iolab.lab.actions import Command
 from iolab.lab.compose import compose
+from iolab.lab.leases import tagged
 from iolab.lab.topology import make_topology
 
 __all__ = ["computer"]
@@ -76,8 +77,8 @@ def make_lab(**links: dict[str, object]) -> Lab:
     )
 
 
-def test_every_expectation_holds_and_undo_leaves_no_trace(computer: Computer) -> None:
-    """Bridge, veth, MTU 9000, offloads, htb, tbf, routes and settings read back as wanted; undoing restores all."""
+def test_every_expectation_holds_and_undo_restores_the_kernel_state(computer: Computer) -> None:
+    """Check bridge, veth, MTU 9000, offloads, htb, tbf, routes and settings."""
     before = computer.snapshot()
     computer.build(make_lab())
     assert len(computer.expectations()) > 60
@@ -86,9 +87,9 @@ def test_every_expectation_holds_and_undo_leaves_no_trace(computer: Computer) ->
     assert namespaces() == [OUTER]
 
 
-def test_a_wrong_value_is_noticed(computer: Computer) -> None:
-    """A change behind our back shows in the read-back, in words."""
-    computer.become(compose(make_lab(), prefix=PREFIX))
+def test_changed_value_is_detected_by_the_read_back(computer: Computer) -> None:
+    """Report foreign changes in words."""
+    computer.become(compose(tagged(make_lab(), TAG)))
     computer.run(Command(("ip", "link", "set", "dev", "eth0", "mtu", "1400"), f"{PREFIX}left"))
     computer.run(Command(("ethtool", "-K", "eth0", "tso", "on"), f"{PREFIX}left"))
     computer.run(
@@ -103,12 +104,12 @@ def test_a_wrong_value_is_noticed(computer: Computer) -> None:
     assert "rate_bps of class 1:10 at switch.out: expected 400000000, saw 1000000" in missed
 
 
-def test_changing_back_and_forth_ends_where_it_began(computer: Computer) -> None:
-    """Other MTU, offloads and shapes are applied in place or rebuilt; the first lab comes back exactly."""
-    first = compose(make_lab(), prefix=PREFIX)
+def test_lab_can_be_changed_to_a_different_one_and_back(computer: Computer) -> None:
+    """Apply or recreate other MTUs, offloads and shapes."""
+    first = compose(tagged(make_lab(), TAG))
     small = {"ends": LINKS["lan"]["ends"], "mtu": 1500, "offload": {"tso": "on", "gro": "off"}}
     bare = {"ends": LINKS["out"]["ends"]}
-    other = compose(make_lab(lan=small, out=bare, wan=LINKS["wan"] | {"shape": None}), prefix=PREFIX)
+    other = compose(tagged(make_lab(lan=small, out=bare, wan=LINKS["wan"] | {"shape": None}), TAG))
     computer.become(first)
     begun = computer.commands
     computer.become(other)
@@ -120,14 +121,14 @@ def test_changing_back_and_forth_ends_where_it_began(computer: Computer) -> None
     assert namespaces() == [OUTER]
 
 
-def test_packets_pass_through_bridge_and_router_at_once(computer: Computer) -> None:
-    """A datagram crosses link bridge, bridging machine and router right after set-up: no carrier is waited for."""
+def test_packets_pass_bridge_and_router_immediately_after_set_up(computer: Computer) -> None:
+    """Wait for no carrier."""
     lab = make_lab()
-    topology = make_topology(lab, prefix=PREFIX)
+    topology = make_topology(tagged(lab, TAG))
     here, there = topology.endpoint("left", "far"), topology.endpoint("far", "left")
 
     def crossing_s() -> float:
-        computer.become(compose(lab, prefix=PREFIX))
+        computer.become(compose(tagged(lab, TAG)))
         with socket_in(there.netns) as receiver, socket_in(here.netns) as sender:
             receiver.bind((there.address, 5000))
             receiver.settimeout(PATIENCE_S)
@@ -139,5 +140,5 @@ def test_packets_pass_through_bridge_and_router_at_once(computer: Computer) -> N
         computer.become(())
         return took_s
 
-    # A busy host may hold up one of them; a carrier that is waited for holds up each, for a second.
+    # A busy host may delay one of them; waiting for a carrier delays each, by a second.
     assert any(crossing_s() < 0.5 for _ in range(TRIES))

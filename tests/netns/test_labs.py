@@ -1,4 +1,4 @@
-"""Labs that come with iolab, in a small form: every trial goes well, and what each is about is seen."""
+"""Shipped labs in a reduced form: every trial succeeds, and the effect that each lab shows is visible."""
 
 import shutil
 import subprocess
@@ -36,7 +36,7 @@ QUEUE_AND_PATH_NS = 1250000 * 8 / 20e6 * 1e9 + 10e6
 
 
 def run(iolab: Iolab, folder: Path, name: str, shorter: Mapping[str, str], only: str) -> list[dict[str, Any]]:
-    """Run some cells of a lab once, with what takes long there shorter; return its trials, all of which go well."""
+    """Run some cells of a lab once, with shorter durations; return its trials, which must all succeed."""
     text = (LABS / f"{name}.yaml").read_text()
     for written, instead in shorter.items():
         assert written in text
@@ -51,8 +51,8 @@ def run(iolab: Iolab, folder: Path, name: str, shorter: Mapping[str, str], only:
 
 
 @pytest.mark.full
-def test_a_loaded_line_answers_late_and_with_codel_does_not(iolab: Iolab, tmp_path: Path) -> None:
-    """Echoes, datagrams and transactions all see the queue that four connections each way fill."""
+def test_codel_reduces_the_round_trip_time_under_load(iolab: Iolab, tmp_path: Path) -> None:
+    """Check echoes, datagrams and transactions behind four connections each way."""
     found = run(iolab, tmp_path, "rrul", RRUL, "load=loaded")
     by = {(one["measure"], one["cell"]["links.line.wire.codel"]): one for one in found}
     for measure, metric in (("icmp", "rtt_p50_ns"), ("udp", "rtt_p50_ns"), ("rr", "transaction_p50_ns")):
@@ -62,8 +62,8 @@ def test_a_loaded_line_answers_late_and_with_codel_does_not(iolab: Iolab, tmp_pa
 
 
 @pytest.mark.full
-def test_a_full_queue_is_seen_to_its_length(iolab: Iolab, tmp_path: Path) -> None:
-    """More than the line carries keeps it full: half a second, and the path."""
+def test_full_queue_delay_equals_queue_length_plus_path_delay(iolab: Iolab, tmp_path: Path) -> None:
+    """Expect half a second plus the path."""
     (tmp_path / "full.yaml").write_text(FULL)
     done = iolab("run", "full.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -75,8 +75,8 @@ def test_a_full_queue_is_seen_to_its_length(iolab: Iolab, tmp_path: Path) -> Non
 
 
 @pytest.mark.full
-def test_controls_of_congestion_differ_on_a_path(iolab: Iolab, tmp_path: Path) -> None:
-    """Where the kernel has them."""
+def test_congestion_control_lab_runs_with_every_available_algorithm(iolab: Iolab, tmp_path: Path) -> None:
+    """Check the algorithms that the kernel has."""
     modules = subprocess.run(
         ["sysctl", "-n", "net.ipv4.tcp_available_congestion_control"], capture_output=True
     )
@@ -86,14 +86,14 @@ def test_controls_of_congestion_differ_on_a_path(iolab: Iolab, tmp_path: Path) -
 
 
 @pytest.mark.full
-def test_nodes_share_the_line_of_their_server(iolab: Iolab, tmp_path: Path) -> None:
-    """Two and ten."""
+def test_fifty_nodes_lab_runs_with_two_and_ten_nodes(iolab: Iolab, tmp_path: Path) -> None:
+    """Run both cells."""
     found = run(iolab, tmp_path, "fifty-nodes", NODES, "machines.node.count=2|10")
     assert len(found) == 2
 
 
-def test_a_web_server_gives_its_page(iolab: Iolab, tmp_path: Path) -> None:
-    """Whole: an error's page is shorter."""
+def test_web_server_lab_receives_complete_pages(iolab: Iolab, tmp_path: Path) -> None:
+    """Detect an error page by its length."""
     for program in ("nginx", "ab"):
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}; scripts/packages.sh programs installs it")

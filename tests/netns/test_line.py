@@ -1,4 +1,4 @@
-"""The whole line on real namespaces: from a file to results, through interruption, and back to a clean host."""
+"""The whole program on real namespaces: from a file to results, through interruption, and back to a clean host."""
 
 import json
 import os
@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 from tests.netns.conftest import IOLAB, SMALL
-from tests.netns.runs import PATIENCE_S, Iolab, Measured, trials, until, value, wait_for_trials
+from tests.netns.runs import PATIENCE_S, Iolab, Measured, netns_of, trials, until, value, wait_for_trials
 
 pytestmark = pytest.mark.netns
 
 
 def begin(small: Path, *more: str | Path) -> subprocess.Popen[str]:
-    """Start a run of two trials, of which the second is long enough for what shall happen to it."""
+    """Start a run of two trials, of which the second is long enough for the disturbance."""
     text = SMALL.replace("links.lan.mtu: [1500, 9000]", "tcp.duration: [1s, 6s]")
     small.write_text(text.replace("baseline: {links.lan.mtu: 1500}", ""))
-    # A script's background ignores Ctrl-C.
+    # Background processes of a script ignore Ctrl-C.
     argv: tuple[str | Path, ...] = ("env", "--default-signal=INT", IOLAB, "run", small, "--blocks", "1")
     return subprocess.Popen(
         [*argv, *more],
@@ -37,8 +37,8 @@ def shown(iolab: Iolab, folder: Path) -> dict[str, Any]:
     return document
 
 
-def test_a_run_ends_with_its_folder_and_every_trial_is_there(iolab: Iolab, small: Path) -> None:
-    """Exit code 0, the folder as last line, four trials with real rates and no warning about counters."""
+def test_completed_run_prints_its_folder_and_has_every_trial(iolab: Iolab, small: Path) -> None:
+    """Check four trials with realistic rates and no counter warning."""
     done = iolab("run", small)
     assert done.returncode == 0, done.stderr
     folder = Path(done.stdout.splitlines()[-1])
@@ -51,10 +51,10 @@ def test_a_run_ends_with_its_folder_and_every_trial_is_there(iolab: Iolab, small
     assert {trial["block"] for trial in trials} == {1, 2}
 
 
-def test_interrupted_by_ctrl_c_it_says_how_to_resume_and_resume_finishes(
+def test_interrupted_run_prints_the_resume_command_and_resume_finishes_it(
     iolab: Iolab, small: Path, tmp_path: Path
 ) -> None:
-    """Exit code 4, a clean host, and no trial measured twice."""
+    """Exit with code 4; measure no trial twice."""
     running = begin(small)
     folder = wait_for_trials(tmp_path / "runs", 1)
     os.killpg(running.pid, signal.SIGINT)
@@ -69,22 +69,20 @@ def test_interrupted_by_ctrl_c_it_says_how_to_resume_and_resume_finishes(
 
 
 @pytest.mark.full
-def test_a_killed_controller_leaves_nothing_behind(iolab: Iolab, small: Path, tmp_path: Path) -> None:
-    """The agent's dead-man's switch undoes the lab; the stored trials stay."""
+def test_lab_of_a_killed_controller_is_removed_completely(iolab: Iolab, small: Path, tmp_path: Path) -> None:
+    """Keep the stored trials."""
     running = begin(small)
     folder = wait_for_trials(tmp_path / "runs", 1)
     running.kill()
     running.communicate()
     until(lambda: "in use by another lab" not in iolab("doctor", "--json").stdout)
-    assert "iolab-near" not in subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout
+    assert netns_of("near") is None
     assert iolab("resume", folder).returncode == 0
 
 
 @pytest.mark.full
-def test_after_a_killed_agent_the_next_command_undoes_what_it_left(
-    iolab: Iolab, small: Path, tmp_path: Path
-) -> None:
-    """Exit code 3 and the advice; resume undoes the journal, says so and goes on; nothing is left to clean."""
+def test_changes_of_a_killed_agent_are_undone_by_resume(iolab: Iolab, small: Path, tmp_path: Path) -> None:
+    """Exit with code 3 and advice; `clean` finds nothing after `resume`."""
     running = begin(small)
     folder = wait_for_trials(tmp_path / "runs", 1)
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
@@ -94,13 +92,13 @@ def test_after_a_killed_agent_the_next_command_undoes_what_it_left(
     assert running.returncode == 3
     assert "iolab clean" in errors
     resumed = iolab("resume", folder)
-    assert (resumed.returncode, "of a killed lab" in resumed.stderr) == (0, True)
+    assert (resumed.returncode, "by a killed lab" in resumed.stderr) == (0, True)
     assert iolab("clean").stdout == "nothing to undo\n"
 
 
 @pytest.mark.full
-def test_an_extended_run_measures_only_what_is_new(iolab: Iolab, small: Path) -> None:
-    """A third level adds two trials; the four before are kept as they were."""
+def test_extended_run_measures_only_new_trials(iolab: Iolab, small: Path) -> None:
+    """Add two trials for a third level, and keep the four others."""
     folder = small.parent / Path(iolab("run", small).stdout.splitlines()[-1])
     before = (folder / "trials.jsonl").read_text()
     small.write_text(SMALL.replace("[1500, 9000]", "[1500, 4500, 9000]"))
@@ -113,8 +111,8 @@ def test_an_extended_run_measures_only_what_is_new(iolab: Iolab, small: Path) ->
 
 
 @pytest.mark.full
-def test_a_changed_folder_is_not_resumed_and_both_digests_are_named(iolab: Iolab, small: Path) -> None:
-    """Exit code 2; nothing is measured under a plan that is not the run's."""
+def test_changed_run_folder_is_not_resumed_and_both_digests_are_named(iolab: Iolab, small: Path) -> None:
+    """Exit with code 2, and measure nothing."""
     folder = small.parent / Path(iolab("run", small, "--blocks", "1").stdout.splitlines()[-1])
     stored = folder / "experiment.yaml"
     stored.write_text(stored.read_text().replace("duration: 1s", "duration: 2s"))
@@ -125,10 +123,10 @@ def test_a_changed_folder_is_not_resumed_and_both_digests_are_named(iolab: Iolab
 
 
 @pytest.mark.full
-def test_a_full_disk_stops_the_run_and_what_was_stored_is_readable(
+def test_full_disk_stops_the_run_and_stored_trials_stay_readable(
     iolab: Iolab, small: Path, tmp_path: Path
 ) -> None:
-    """Exit code 3 with the reason; the trials before it are shown; after room is made, resume finishes."""
+    """Exit with code 3; resume after making room."""
     place = tmp_path / "small-disk"
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place], check=True)
@@ -152,15 +150,14 @@ def test_a_full_disk_stops_the_run_and_what_was_stored_is_readable(
         subprocess.run(["umount", place], check=True)
 
 
-def test_a_level_that_did_not_take_effect_makes_the_trial_invalid(
-    iolab: Iolab, small: Path, tmp_path: Path
-) -> None:
-    """Somebody changes the MTU during a trial: it is stored as invalid, with what was seen, and the exit code is 1."""
+def test_mtu_changed_during_a_trial_makes_it_invalid(iolab: Iolab, small: Path, tmp_path: Path) -> None:
+    """Report the read value, and exit with code 1."""
     running = begin(small)
     wait_for_trials(tmp_path / "runs", 1)
-    client = ["ip", "netns", "pids", "iolab-near"]
+    near = netns_of("near") or ""
+    client = ["ip", "netns", "pids", near]
     until(lambda: subprocess.run(client, capture_output=True).stdout, never="no stream was begun")
-    subprocess.run(["ip", "-n", "iolab-near", "link", "set", "dev", "eth0", "mtu", "1400"], check=True)
+    subprocess.run(["ip", "-n", near, "link", "set", "dev", "eth0", "mtu", "1400"], check=True)
     output, _ = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 1
     document = shown(iolab, tmp_path / output.splitlines()[-1])
@@ -169,18 +166,18 @@ def test_a_level_that_did_not_take_effect_makes_the_trial_invalid(
     assert "mtu of near.eth0 was set to 1500, but was read back as 1400" in invalid[0]["reason"]["text"]
 
 
-def test_an_ordinary_user_runs_the_same_experiment(measured_by_user: Measured) -> None:
-    """Without root the agent lives in namespaces of its own and the trials are as real."""
+def test_ordinary_user_runs_the_same_experiment(measured_by_user: Measured) -> None:
+    """Check the rootless agent's trials."""
     folder = measured_by_user(SMALL, "--blocks", "1")
     assert [trial["status"] for trial in trials(folder)] == ["ok", "ok"]
     assert json.loads((folder / "facts.json").read_text())["hello"]["rootless"]
 
 
 @pytest.mark.full
-def test_a_record_that_is_replaced_in_mid_run_loses_no_trial(
+def test_record_replaced_by_rename_during_a_run_loses_no_trial(
     iolab: Iolab, small: Path, tmp_path: Path
 ) -> None:
-    """An editor saves it by rename after the first trial: all of them are in it at the end."""
+    """Save it like an editor after the first trial."""
     running = begin(small)
     folder = wait_for_trials(tmp_path / "runs", 1)
     edited = folder / "edited"
@@ -192,12 +189,12 @@ def test_a_record_that_is_replaced_in_mid_run_loses_no_trial(
 
 
 @pytest.mark.full
-def test_a_run_whose_record_lacks_trials_does_not_end_well(iolab: Iolab, small: Path, tmp_path: Path) -> None:
-    """What somebody empties in place cannot be had back: it is said, and resume measures it again."""
+def test_run_with_missing_trial_records_exits_with_code_4(iolab: Iolab, small: Path, tmp_path: Path) -> None:
+    """Report that another program changed it; resume measures it again."""
     running = begin(small)
     folder = wait_for_trials(tmp_path / "runs", 1)
     os.truncate(folder / "trials.jsonl", 0)
     _, errors = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 4
-    assert "another program changed its files" in errors
+    assert "another program changed files in this folder" in errors
     assert iolab("resume", folder).returncode == 0

@@ -1,4 +1,4 @@
-"""What an ordinary user sees of a port: a watch by AF_PACKET and a capture, in the agent's own namespaces."""
+"""An ordinary user's watch by AF_PACKET and capture on a port, in the agent's namespaces."""
 
 import pytest
 from tests.netns.runs import Measured
@@ -18,8 +18,8 @@ measure:
 """
 
 
-def test_a_user_watches_and_captures_every_frame(measured_by_user: Measured) -> None:
-    """The watch says by what it saw, its windows are the interface's count, and the capture has the stream."""
+def test_ordinary_user_watches_and_captures_every_frame(measured_by_user: Measured) -> None:
+    """Compare the watch's windows with interface counters, and the capture with the stream."""
     (record,) = load_run(measured_by_user(EXPERIMENT)).trials
     result = record.result
     assert result.status is Status.OK, result.reason

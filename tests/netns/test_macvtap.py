@@ -1,4 +1,4 @@
-"""The device of a macvtap, opened by sudo for an ordinary user: what is opened, and everything that is not."""
+"""The device of a macvtap, opened by sudo for an ordinary user: permitted and refused requests."""
 
 import contextlib
 import json
@@ -39,7 +39,7 @@ Ask = Callable[..., tuple[int, dict[str, str], list[str]]]
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrdinaryUser]:
-    """A user whom sudo lets open macvtaps."""
+    """Provide a user whom sudo allows to open macvtaps."""
     if not is_possible():
         pytest.skip(
             "needs root, sudo (scripts/packages.sh ssh installs it), and a Python outside of root's home folder"
@@ -51,7 +51,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrdinaryUser]:
 
 @pytest.fixture(scope="module")
 def ask(user: OrdinaryUser) -> Ask:
-    """Ask the opener by sudo, with a request and files of the test's own."""
+    """Call the opener by sudo, with a request and files of the test."""
 
     def asked(request: object, *paths: str) -> Any:
         text = request if isinstance(request, str) else json.dumps(request)
@@ -64,7 +64,7 @@ def ask(user: OrdinaryUser) -> Ask:
 
 @pytest.fixture(scope="module")
 def own(user: OrdinaryUser) -> Iterator[str]:
-    """A network namespace of the user's, with a macvtap and a plain tap."""
+    """Provide a network namespace of the user with a macvtap and a plain tap."""
     process, path = user.namespace(CARDS)
     yield path
     end(process)
@@ -75,11 +75,11 @@ def wanted(interface: str) -> dict[str, str]:
     return {"ask": "open", "interface": interface}
 
 
-def test_the_macvtap_of_ones_own_namespace_is_opened_and_nothing_is_left(
+def test_macvtap_in_the_users_namespace_is_opened_and_nothing_is_left(
     user: OrdinaryUser, ask: Ask, own: str
 ) -> None:
-    """The open file is a queue of that interface; no node and no mount stays."""
-    # Not all of /dev: everybody's terminals and taps come and go there.
+    """Leave no node and no mount."""
+    # Not all of /dev: other users' terminals and taps appear there.
     left = [*user.inside, "sh", "-c", "ls /run; ls -R /run/user; find /dev -name 'iolab*'; cat /proc/mounts"]
     before = run(left)
     assert ask({"ask": "ready"}) == (0, {"answer": "ready"}, [])
@@ -96,15 +96,15 @@ def test_the_macvtap_of_ones_own_namespace_is_opened_and_nothing_is_left(
         *[(name, "saw what cannot be an interface's name") for name in ("", "..", "../mt0", "a b", "x" * 16)],
     ],
 )
-def test_what_is_no_macvtap_is_refused(ask: Ask, own: str, interface: str, why: str) -> None:
-    """A plain tap, another card, one that is not there, and texts that no interface is named by."""
+def test_interface_that_is_not_a_macvtap_is_refused(ask: Ask, own: str, interface: str, why: str) -> None:
+    """Check a plain tap, other interfaces, and invalid names."""
     status, reply, names = ask(wanted(interface), own)
     assert (status, reply["answer"], names) == (1, "refused", [])
     assert reply["why"].startswith(why)
 
 
-def test_the_macvtap_of_another_users_namespace_is_refused(user: OrdinaryUser, ask: Ask) -> None:
-    """Neither root's nor a stranger's, although their files can be opened."""
+def test_macvtap_in_a_namespace_of_a_different_user_is_refused(user: OrdinaryUser, ask: Ask) -> None:
+    """Check root's and a stranger's, although their files can be opened."""
     run(
         [
             *user.inside,
@@ -136,15 +136,17 @@ def test_the_macvtap_of_another_users_namespace_is_refused(user: OrdinaryUser, a
         ("[" * 9000, (), "reading the request: "),
     ],
 )
-def test_what_is_no_request_is_refused(ask: Ask, request_: object, paths: tuple[str, ...], why: str) -> None:
-    """Without a namespace, with another file instead of one, with more than is asked for."""
+def test_malformed_request_for_a_macvtap_is_refused(
+    ask: Ask, request_: object, paths: tuple[str, ...], why: str
+) -> None:
+    """Check no namespace, a wrong file, and too many files."""
     status, reply, names = ask(request_, *paths)
     assert (status, names) == (1, [])
     assert reply["why"].startswith(why)
 
 
-def test_it_works_for_nobody_but_who_called_sudo(user: OrdinaryUser) -> None:
-    """Not without sudo, not for root, not with somebody else's socket, not by hand."""
+def test_open_macvtap_works_only_for_the_caller_of_sudo(user: OrdinaryUser) -> None:
+    """Refuse calls without sudo, by root, by hand, and with a foreign socket."""
     by_hand = user.run(OPENER, "open-macvtap")
     assert (by_hand.returncode, by_hand.stderr) == (
         1, f"iolab-agent: saw user {UID}; allowed: root, by sudo\n",
@@ -162,16 +164,16 @@ def test_it_works_for_nobody_but_who_called_sudo(user: OrdinaryUser) -> None:
         assert why in done.stderr
 
 
-def test_sudo_that_allows_one_thing_allows_no_other(user: OrdinaryUser) -> None:
-    """The line is for that argument only: the agent itself does not start as root."""
+def test_sudo_rule_allows_only_open_macvtap(user: OrdinaryUser) -> None:
+    """Refuse the agent itself as root."""
     for argument in ("--version", "open-macvtap x", ""):
         done = user.run("sudo", "-n", "--", OPENER, *argument.split())
-        # A computer that does not know its own name says so first.
+        # A computer that does not know its own name reports it first.
         assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "sudo: a password is required")
 
 
-def test_an_agent_without_root_passes_a_macvtap_to_a_program(user: OrdinaryUser) -> None:
-    """Frames that the program writes come out of the other end of the veth pair that the macvtap stands on."""
+def test_rootless_agent_passes_a_macvtap_to_a_program(user: OrdinaryUser) -> None:
+    """Receive the program's frames at the other end of the veth pair."""
     frame = "00" * 10 + "ffffffffffff" + "020000000001" + "88b5" + "00" * 46
     write = f"import os; [os.write(3, bytes.fromhex('{frame}')) for _ in range(5)]"
     with user.agent() as agent:
@@ -199,7 +201,7 @@ def test_an_agent_without_root_passes_a_macvtap_to_a_program(user: OrdinaryUser)
 
 
 def outside_of(pid: int) -> list[str]:
-    """Return the children of an agent that stay outside its namespaces."""
+    """Return the children of an agent outside its namespaces."""
     found = []
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         with contextlib.suppress(OSError):  # it has ended since
@@ -215,10 +217,10 @@ def outside_of(pid: int) -> list[str]:
         (ALLOWED, True, f"there is no {OPENER}"),
     ],
 )
-def test_where_sudo_does_not_allow_it_the_agent_says_so_and_nothing_stays_outside(
+def test_agent_without_sudo_permission_reports_the_reason_and_leaves_no_process(
     tmp_path: Path, sudoers: str, removed: bool, why: str
 ) -> None:
-    """Its greeting has the reason, and it opens none."""
+    """Give the reason in its greeting, and open none."""
     if not is_possible():
         pytest.skip(
             "needs root, sudo (scripts/packages.sh ssh installs it), and a Python outside of root's home folder"

@@ -1,4 +1,4 @@
-"""Runs that an older iolab began: extended, resumed and compared by this one."""
+"""Runs of an older iolab: extended, resumed and compared by this one."""
 
 import json
 import re
@@ -22,7 +22,7 @@ baseline: {links.x.mtu: 1500}
 
 
 def age(folder: Path) -> None:
-    """Make the trials of a run those of an iolab that had no versions of methods."""
+    """Change the trials of a run into those of an iolab without method versions."""
     lines = (folder / "trials.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
     for record in records:
@@ -31,10 +31,10 @@ def age(folder: Path) -> None:
     (folder / "trials.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
 
 
-def test_a_run_by_older_methods_is_extended_and_compared_without_mixing_them(
+def test_run_with_older_methods_is_extended_and_compared_without_pooling(
     iolab: Iolab, tmp_path: Path
 ) -> None:
-    """A block more, and a level more: what is pooled, what is left out, and that both commands say so."""
+    """Add a block and a level; check both commands' notes."""
     file = tmp_path / "lab.yaml"
     file.write_text(LAB)
     ran = iolab("run", file)

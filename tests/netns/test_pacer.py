@@ -1,4 +1,4 @@
-"""The pacer on a kernel: what classes get alone and together, what is read back, and its change while it runs."""
+"""The pacer on a kernel: rates of classes alone and together, read-back, and changes while it runs."""
 
 import pytest
 from tests.netns.runs import Measured
@@ -52,16 +52,17 @@ RATES_MBPS = {
     ("second", "with ceil"): [30],
 }
 PAYLOAD_SHARE = 1448 / (1448 + 8 + 20 + 14 + 4)
-"""Of a frame with FCS: what iperf3 sends in a datagram over a link of MTU 1500."""
+"""Share of a frame with FCS that iperf3 sends in a datagram over a link of MTU 1500."""
 
 BUSY_RATIO = 0.15
-"""A sender that a busy host holds up leaves its share to the other class; benches/truth/pacer.py has the exact
-figures."""
+"""A stalled sender leaves its share to the other class on a busy host; benches/truth/pacer.py has exact figures."""
 
 
 @pytest.mark.full
-def test_classes_have_their_rates_together_and_their_ceils_alone(measured: Measured) -> None:
-    """UDP above all rates: what arrives is what the pacer lets through, or the trial says that the host was held up.
+def test_shaper_classes_get_their_rates_under_contention_and_their_ceils_when_alone(
+    measured: Measured,
+) -> None:
+    """Send UDP above all rates; accept a reported stall.
 
     The taps are made once.
     """
@@ -91,8 +92,8 @@ factors:
 """
 
 
-def test_a_port_that_is_made_again_is_reached_by_those_who_knew_it_before(unchanged_host: None) -> None:
-    """It has the Ethernet address that they keep; a link with a pacer has other ends than one without."""
+def test_recreated_port_keeps_its_ethernet_address(unchanged_host: None) -> None:
+    """Ping through levels with and without a pacer."""
     experiment = parse(REMADE, "remade.yaml")
     with open_agent() as agent:
         lab = StandingLab(Agents(agent), lambda _: None)

@@ -1,4 +1,4 @@
-"""Packet trials on real namespaces: known devices, every way of forwarding, and input that cannot work."""
+"""Packet trials on real namespaces: known devices, every forwarding mode, and invalid input."""
 
 import json
 from collections.abc import Callable
@@ -59,10 +59,10 @@ def trial(measured: Measured) -> Callable[..., Trial]:
 
 @pytest.mark.parametrize("forward", ["bridge", "route", "xdp"])
 @pytest.mark.parametrize("direction", ["one-way", pytest.param("both-ways", marks=pytest.mark.full)])
-def test_every_way_of_forwarding_passes_every_frame_of_a_low_load(
+def test_every_forwarding_mode_passes_every_frame_of_a_low_load(
     measured: Measured, forward: str, direction: str
 ) -> None:
-    """2000 frames/s in each direction arrive, with a latency; on a calm host the balance closes to the frame."""
+    """Send 2000 frames/s each way; require an exact balance on an idle host."""
     measure = (
         f"kind: latency, rate: 2kpps, duration: 500ms, frame_size: imix, flows: 10, direction: {direction}"
     )
@@ -80,10 +80,10 @@ def test_every_way_of_forwarding_passes_every_frame_of_a_low_load(
 
 
 @pytest.mark.full
-def test_several_senders_are_one_stream_through_queues_of_their_own(
+def test_several_senders_send_one_stream_through_separate_queues(
     trial: Callable[..., Trial], tmp_path: Path
 ) -> None:
-    """Its balance closes to the frame; each of the far end's two queues has its thread."""
+    """Require an exact balance, and a thread per queue at the far end."""
     measure = "kind: latency, rate: 20kpps, duration: 500ms, flows: 10, senders: 2, path: af_xdp"
     record, packets = trial(measure, "bridge")
     (load,) = packets.load_trials
@@ -99,8 +99,8 @@ def test_several_senders_are_one_stream_through_queues_of_their_own(
 
 
 @pytest.mark.full
-def test_the_path_of_a_search_is_compared_and_told(trial: Callable[..., Trial]) -> None:
-    """Which one it is depends on the host; both were tried where both work, and the report says why."""
+def test_sending_paths_are_compared_and_the_choice_is_reported(trial: Callable[..., Trial]) -> None:
+    """Check both paths where both work, whichever is chosen."""
     measure = "kind: forwarding, search: fast, loss_ratio: 0.01, limit: 3s, max_burst: 64, latency_at: []"
     _, packets = trial(measure, "xdp, device: {rate: 20kpps}")
     choice, (sending,) = packets.path_choice, [port for port in packets.ports if port.half == "send"]
@@ -110,9 +110,8 @@ def test_the_path_of_a_search_is_compared_and_told(trial: Callable[..., Trial]) 
     assert choice.reasons
 
 
-def test_the_capacity_of_a_token_bucket_is_found(trial: Callable[..., Trial]) -> None:
-    """50 000 frames/s, ruled by a device that drops everything above it; its drops are named. With one loss in a
-    thousand as the goal half a second tells, which a busy host disturbs more seldom."""
+def test_search_finds_the_capacity_of_a_token_bucket(trial: Callable[..., Trial]) -> None:
+    """Check 50 000 frames/s with a policing device; its drops are named."""
     measure = "kind: forwarding, width: 1%, loss_ratio: 0.1%, limit: 40s, latency_at: []"
     record, packets = trial(measure, "xdp, device: {rate: 50kpps, burst: 64}")
     assert record.result.status is Status.OK, record.result.reason
@@ -129,8 +128,8 @@ def test_the_capacity_of_a_token_bucket_is_found(trial: Callable[..., Trial]) ->
 
 
 @pytest.mark.full
-def test_the_loss_of_a_device_is_measured(trial: Callable[..., Trial]) -> None:
-    """Every tenth frame that reaches it is dropped, and stated as the device's."""
+def test_loss_in_a_reference_device_is_measured(trial: Callable[..., Trial]) -> None:
+    """Drop every tenth frame, and name the device."""
     measure = "kind: latency, rate: 5kpps, duration: 1s"
     _, packets = trial(measure, "xdp, device: {lose_every: 10}")
     (sheet,) = packets.load_trials[0].balances
@@ -143,8 +142,8 @@ def test_the_loss_of_a_device_is_measured(trial: Callable[..., Trial]) -> None:
     assert drops[AtDevice(port="dut.eth0"), RULE] == pytest.approx(reached / 10, abs=1)
 
 
-def test_a_device_that_delays_frames_is_measured(trial: Callable[..., Trial]) -> None:
-    """No frame is earlier than 3 ms, and the median is not much later; all arrive."""
+def test_delay_of_a_reference_device_is_measured(trial: Callable[..., Trial]) -> None:
+    """Expect no frame before 3 ms, a close median, and no loss."""
     measure = "kind: latency, rate: 2kpps, duration: 500ms"
     record, packets = trial(measure, "xdp, device: {delay: 3ms}")
     assert record.result.status is Status.OK, record.result.reason
@@ -155,8 +154,8 @@ def test_a_device_that_delays_frames_is_measured(trial: Callable[..., Trial]) ->
 
 
 @pytest.mark.full
-def test_a_device_that_stands_still_shows_in_the_highest_latency(trial: Callable[..., Trial]) -> None:
-    """20 ms in every 100: frames that come in it wait for its end, so the highest latency is its length."""
+def test_stall_of_a_reference_device_appears_in_the_maximum_latency(trial: Callable[..., Trial]) -> None:
+    """Stall 20 ms in every 100."""
     measure = "kind: latency, rate: 2kpps, duration: 500ms"
     device = "xdp, device: {stall: {length: 20ms, every: 100ms}}"
     record, packets = trial(measure, device)
@@ -167,8 +166,8 @@ def test_a_device_that_stands_still_shows_in_the_highest_latency(trial: Callable
 
 
 @pytest.mark.full
-def test_a_random_loss_is_within_its_99_percent_interval(trial: Callable[..., Trial]) -> None:
-    """1 % of about 10 000 frames that reached the device."""
+def test_random_loss_is_within_its_99_percent_interval(trial: Callable[..., Trial]) -> None:
+    """Drop 1 % of about 10 000 frames."""
     measure = "kind: latency, rate: 20kpps, duration: 500ms"
     _, packets = trial(measure, "xdp, device: {loss: 1%, seed: 7}")
     (sheet,) = packets.load_trials[0].balances
@@ -177,8 +176,8 @@ def test_a_random_loss_is_within_its_99_percent_interval(trial: Callable[..., Tr
     assert abs(ruled - 0.01 * reached) < 2.5758 * (reached * 0.01 * 0.99) ** 0.5
 
 
-def test_the_kernels_reasons_for_drops_are_in_the_samples(measured: Measured) -> None:
-    """A bridge that is offered far more than it forwards drops packets, and the kernel says why."""
+def test_kernel_drop_reasons_are_stored_in_the_samples(measured: Measured) -> None:
+    """Overload a bridge."""
     measure = "kind: latency, rate: 2Mpps, duration: 200ms"
     folder = measured(experiment(measure))
     ((_, packets),) = trials(folder)
@@ -192,8 +191,8 @@ def test_the_kernels_reasons_for_drops_are_in_the_samples(measured: Measured) ->
 
 
 @pytest.mark.parametrize("qdisc", ["tbf", "htb"])
-def test_a_shaper_of_the_lab_is_what_limited_the_load_above_its_rate(measured: Measured, qdisc: str) -> None:
-    """20 000 frames/s of 60 bytes are let through of 60 000: its counters show it, wherever the others were lost."""
+def test_lab_shaper_is_reported_as_the_limit_of_a_load_above_its_rate(measured: Measured, qdisc: str) -> None:
+    """Pass 20 000 of 60 000 frames/s of 60 bytes."""
     measure = "kind: latency, rate: 60kpps, duration: 500ms, frame_size: 64"
     shape = f"shape: {{at: dut.eth1, qdisc: {qdisc}, rate: 9600kbit}}"
     east = "ends: [tester.p1, dut.eth1]"
@@ -205,8 +204,8 @@ def test_a_shaper_of_the_lab_is_what_limited_the_load_above_its_rate(measured: M
     assert load.shapers[0].rates_bps == (9_600_000,)
 
 
-def test_an_ordinary_user_sends_and_receives_frames_too(measured_by_user: Measured) -> None:
-    """By AF_PACKET where a program may not be loaded, and the report says so; every frame is accounted for."""
+def test_ordinary_user_sends_and_receives_test_frames(measured_by_user: Measured) -> None:
+    """Use AF_PACKET if no program may be loaded, and report it."""
     folder = measured_by_user(experiment("kind: latency, rate: 2kpps, duration: 500ms"))
     ((record, packets),) = trials(folder)
     assert record.result.status is Status.OK, record.result.reason
@@ -228,10 +227,10 @@ def test_an_ordinary_user_sends_and_receives_frames_too(measured_by_user: Measur
         ("kind: latency, rate: 100", "did you mean 100pps?"),
     ],
 )
-def test_loads_that_cannot_be_are_refused_before_anything_is_made(
+def test_impossible_load_is_refused_before_anything_is_created(
     iolab: Iolab, tmp_path: Path, measure: str, words: str
 ) -> None:
-    """Exit code 2, what is allowed, no traceback; `unchanged_host` sees that nothing was made."""
+    """Exit with code 2 and the allowed values, without a traceback."""
     (tmp_path / "x.yaml").write_text(experiment(measure))
     done = iolab("run", "x.yaml")
     assert done.returncode == 2, done.stderr

@@ -1,4 +1,4 @@
-"""What pages have their readers type runs: the tutorial from its file to its comparison, and what how-tos show."""
+"""The commands on pages work: the tutorial from its file to its comparison, and the examples of how-to pages."""
 
 import re
 import shlex
@@ -13,7 +13,8 @@ from iolab.experiment import parse
 pytestmark = [pytest.mark.netns, pytest.mark.full]
 TUTORIAL = ROOT / "docs" / "tutorial" / "first-experiment.md"
 ELSEWHERE = re.compile(r"kind: (vm|host)|kind: disk|kind: (forwarding|load-curve)|count: \d{4}")
-"""What needs a guest, a disk or a whole computer, or searches for minutes: such files are checked, not run."""
+"""Experiments that need a guest, a disk or a whole computer, or that search for minutes; they are checked but not
+run."""
 HERE = [
     pytest.param(text, id=f"{name_of(page)}:{line}")
     for page in LED
@@ -28,11 +29,11 @@ LINES = [
     for line in block.splitlines()
     if "@" not in line
 ]
-"""Experiments in one line, those with other computers left out."""
+"""One-line experiments, without those on other computers."""
 
 
-def test_the_tutorial_goes_from_a_file_to_a_comparison(iolab: Iolab, tmp_path: Path) -> None:
-    """Its commands, in its order; the names of its runs are those that the reader gets."""
+def test_tutorial_commands_run_from_file_to_comparison(iolab: Iolab, tmp_path: Path) -> None:
+    """Type its commands in order, with the run names of the reader."""
     text = experiment_of(TUTORIAL, "windows.yaml")
     (tmp_path / "windows.yaml").write_text(text)
     (planned,) = re.findall(r"```text\n(MTU and window: 20 trials.*?)```", TUTORIAL.read_text(), re.DOTALL)
@@ -61,14 +62,14 @@ def test_the_tutorial_goes_from_a_file_to_a_comparison(iolab: Iolab, tmp_path: P
 
 
 def _number(words: list[str], word: str, typed: list[list[str]]) -> int:
-    """Return which of the runs on the page a word names."""
+    """Return the number of the page's run that a word names."""
     named = [one for _, _, *line in typed for one in line if one.startswith("runs/")]
     return list(dict.fromkeys(sorted(named))).index(word)
 
 
 @pytest.mark.parametrize("text", HERE)
-def test_an_experiment_of_a_page_runs(iolab: Iolab, tmp_path: Path, text: str) -> None:
-    """Its baseline cell, once, for a second; every measure has figures."""
+def test_experiment_on_a_documentation_page_runs(iolab: Iolab, tmp_path: Path, text: str) -> None:
+    """Run its baseline cell once for a second; require figures of every measure."""
     file = tmp_path / "page.yaml"
     (tmp_path / "trace.pcap").write_bytes(CAPTURE)
     file.write_text(re.sub(r"duration: \d+s", "duration: 1s", text))
@@ -81,8 +82,10 @@ def test_an_experiment_of_a_page_runs(iolab: Iolab, tmp_path: Path, text: str) -
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_an_experiment_in_one_line_runs_and_its_file_is_kept(iolab: Iolab, tmp_path: Path, line: str) -> None:
-    """Every combination once; what `--print` shows is the file in the run's folder."""
+def test_one_line_experiment_on_a_documentation_page_runs_and_its_file_is_kept(
+    iolab: Iolab, tmp_path: Path, line: str
+) -> None:
+    """Run every combination once; compare `--print` with the stored file."""
     words = [*shlex.split(line)[1:], "--blocks", "1"]
     if "forwarding" in words:
         words += ["--trial", "100ms", "--limit", "1s"]

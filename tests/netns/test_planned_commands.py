@@ -1,4 +1,4 @@
-"""What a plan shows is what a run does: every command of the labs in namespaces, on a real kernel."""
+"""Planned and executed commands agree: every command of the labs in namespaces, on a real kernel."""
 
 import json
 from pathlib import Path
@@ -30,8 +30,8 @@ pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("unchanged_host")]
         *(pytest.param(name, marks=pytest.mark.full) for name in ("window", "rate-control")),
     ],
 )
-def test_the_labs_of_a_plan_are_made_with_its_commands(name: str) -> None:
-    """Every transition of one block, in order, and the end; process ids and originals are the kernel's."""
+def test_namespace_labs_are_created_with_exactly_the_planned_commands(name: str) -> None:
+    """Compare every transition of one block, and the end."""
     experiment = load(ROOT / "labs" / f"{name}.yaml")
     log: list[CommandRecord] = []
     with open_agent() as agent:

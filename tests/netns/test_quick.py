@@ -1,4 +1,4 @@
-"""One line instead of a file: every kind gives its table, and a run folder with the file that it stands for."""
+"""The quick command: every kind gives its table, and a run folder with the equivalent file."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ LINES = {
     "ping": ("--interval", "10ms", "--duration", "500ms"),
     "rr": ("--connections", "1,4", "--duration", "500ms"),
     "command": ("echo {b}",),
-    # Time for the searches of a host that loses a frame now and then: most need 2 s.
+    # Time limit for the searches, which usually need 2 s, on a host that occasionally loses a frame.
     "forwarding": ("--trial", "50ms", "--limit", "8s", "--start", "20kpps"),
 }
 HEADS = {
@@ -24,16 +24,16 @@ HEADS = {
     "forwarding": "forwarded rate",
 }
 COVERED = ("udp", "rr", "command")
-"""Kinds of which other tests of the core measure something."""
+"""Kinds that other tests of the core measure."""
 
 
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[pytest.mark.full] if kind in COVERED else []) for kind in LINES]
 )
-def test_a_line_measures_and_leaves_the_file_that_it_stands_for(
+def test_quick_command_measures_and_stores_the_equivalent_experiment_file(
     iolab: Iolab, tmp_path: Path, kind: str
 ) -> None:
-    """On two namespaces of this computer, which are gone afterwards."""
+    """Use two local namespaces, and remove them."""
     done = iolab("quick", kind, "a", "b", *LINES[kind], "--blocks", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = (tmp_path / "runs").iterdir()

@@ -1,4 +1,4 @@
-"""Round trips between real namespaces: a known path is measured back, and what is not there is named."""
+"""Round trips between real namespaces: a known path is measured, and an unresponsive end is named."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ KINDS = """
   each: {kind: rr, from: near, to: far, connect_each: true, duration: 1s, timeout: 30s}
 """
 PATH_NS = 40e6
-"""There and back."""
+"""Delay of the path in both directions together [ns]."""
 SILENT = """
   icmp: {kind: ping, from: near, to: far, interval: 10ms, duration: 200ms, wait: 200ms}
 """
@@ -43,8 +43,8 @@ def records(iolab: Iolab, tmp_path: Path, text: str) -> dict[str, dict[str, Any]
 
 
 @pytest.mark.full
-def test_a_path_of_known_delay_is_measured_back(iolab: Iolab, tmp_path: Path) -> None:
-    """Never less than the path takes; a connection of its own is one more round trip."""
+def test_known_delay_of_a_path_is_measured_correctly(iolab: Iolab, tmp_path: Path) -> None:
+    """Expect no less than the path's delay, and one more round trip for a new connection."""
     found = records(iolab, tmp_path, KINDS)
     assert {name: one["status"] for name, one in found.items()} == dict.fromkeys(found, "ok"), found
     least = {name: "rtt_min_ns" if name in ("icmp", "udp") else "transaction_min_ns" for name in found}
@@ -55,8 +55,8 @@ def test_a_path_of_known_delay_is_measured_back(iolab: Iolab, tmp_path: Path) ->
     assert value(found["rr"], "round_trips_per_min") < 60e9 / PATH_NS
 
 
-def test_an_end_that_answers_nothing_fails_the_trial(iolab: Iolab, tmp_path: Path) -> None:
-    """With its address."""
+def test_unresponsive_end_fails_the_trial_and_its_address_is_named(iolab: Iolab, tmp_path: Path) -> None:
+    """Name the address in the reason."""
     lost = SILENT + "factors: {links.path.wire.loss: ['100%']}\n"
     (record,) = records(iolab, tmp_path, lost).values()
     assert (record["status"], record["reason"]["code"]) == ("failed", "nothing-answered")

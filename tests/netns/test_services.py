@@ -1,4 +1,4 @@
-"""Files, changes and services on machines: made, read back, changed as levels, and gone afterwards."""
+"""Files, changes and services on machines: created, read back, changed as levels, and removed."""
 
 import subprocess
 from pathlib import Path
@@ -54,19 +54,19 @@ factors: {machines.a.files.page: [one, two, three]}
 
 
 def ran(iolab: Iolab, folder: Path, text: str, *words: str) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """Run an experiment; return how that ended, and the run's folder."""
+    """Run an experiment; return the completed process, and the run's folder."""
     (folder / "lab.yaml").write_text(text)
     done = iolab("run", "lab.yaml", *words)
     return done, next((folder / "runs").iterdir(), folder) if (folder / "runs").exists() else folder
 
 
 def left() -> dict[int, str]:
-    """Return the processes of services that still run."""
-    return processes_with("IOLAB_SERVICE=/run/iolab-services/a.one")
+    """Return the remaining processes of services."""
+    return processes_with("IOLAB_SERVICE=/run/iolab-*-services/a.one")
 
 
-def test_a_service_serves_its_file_by_the_address_that_its_words_name(iolab: Iolab, tmp_path: Path) -> None:
-    """The client's address stands in the file, the server's own in its words."""
+def test_service_serves_its_file_at_the_address_in_its_arguments(iolab: Iolab, tmp_path: Path) -> None:
+    """Put the client's address into the file, and the server's address into its arguments."""
     done, folder = ran(iolab, tmp_path, WEB)
     assert done.returncode == 0, done.stdout + done.stderr
     (figure,) = (one for one in trials(folder)[0]["metrics"] if one["name"] == "length")
@@ -75,8 +75,10 @@ def test_a_service_serves_its_file_by_the_address_that_its_words_name(iolab: Iol
 
 
 @pytest.mark.full
-def test_a_level_changes_a_file_and_its_service_alone(iolab: Iolab, tmp_path: Path) -> None:
-    """The network stands; what reads the file is started again."""
+def test_level_that_changes_a_file_restarts_only_the_service_that_reads_it(
+    iolab: Iolab, tmp_path: Path
+) -> None:
+    """Keep the network, and restart the reader of the file."""
     levels = "factors: {machines.web.files: {one: {index.html: 'hello {client}'}, two: {index.html: 'hello {web}'}}}\n"
     done, folder = ran(iolab, tmp_path, WEB + levels, "--blocks", "2")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -87,10 +89,10 @@ def test_a_level_changes_a_file_and_its_service_alone(iolab: Iolab, tmp_path: Pa
 
 
 @pytest.mark.full
-def test_a_service_that_overwrites_its_environment_ends_before_the_next_begins(
+def test_service_that_overwrites_its_environment_ends_before_the_next_service_starts(
     iolab: Iolab, tmp_path: Path
 ) -> None:
-    """As nginx does with its title: the mark of iolab is gone then, and a server that stayed would keep the port."""
+    """Check a server like nginx that overwrites iolab's mark with its title, and would keep the port."""
     done, folder = ran(iolab, tmp_path, UNMARKED, "--blocks", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert {trial["status"] for trial in trials(folder)} == {"ok"}
@@ -99,8 +101,8 @@ def test_a_service_that_overwrites_its_environment_ends_before_the_next_begins(
 
 
 @pytest.mark.full
-def test_a_change_that_does_not_hold_fails_the_trial(iolab: Iolab, tmp_path: Path) -> None:
-    """What its check says stands in the reason."""
+def test_change_whose_check_fails_makes_the_trial_fail(iolab: Iolab, tmp_path: Path) -> None:
+    """Quote the check in the reason."""
     text = LAB.replace(
         "services: {one: {run: SERVICE}}", "run: {it: {do: ['true'], undo: ['true'], check: ['false']}}"
     )
@@ -112,7 +114,7 @@ def test_a_change_that_does_not_hold_fails_the_trial(iolab: Iolab, tmp_path: Pat
 @pytest.mark.parametrize(
     ("service", "said"),
     [
-        pytest.param("[sh, -c, 'echo no room; exit 3']\n", "has ended", id="ended"),
+        pytest.param("[sh, -c, 'echo no room; exit 3']\n", "has ended", id="exits early"),
         pytest.param(
             "[sleep, '600']}, two: {run: [sleep, '600'], ready: {listens: 9}, within: 1s",
             "is not ready",
@@ -122,21 +124,21 @@ def test_a_change_that_does_not_hold_fails_the_trial(iolab: Iolab, tmp_path: Pat
         pytest.param(
             "[sleep, '600']}, two: {run: [echo, hello], ready: {prints: bye}, within: 1s",
             "hello",
-            id="says something else",
+            id="prints other text",
             marks=pytest.mark.full,
         ),
         pytest.param(
             "[sleep, '600']}, two: {run: [iolab-no-such-program]",
             "iolab-no-such-program",
-            id="no such program",
+            id="missing program",
             marks=pytest.mark.full,
         ),
     ],
 )
-def test_a_service_that_does_not_come_is_said_with_what_it_wrote(
+def test_service_that_does_not_start_is_reported_with_its_output(
     iolab: Iolab, tmp_path: Path, service: str, said: str
 ) -> None:
-    """And nothing of it, or of those before it, is left."""
+    """Leave nothing of this service or of earlier services."""
     text = LAB.replace("SERVICE", service.strip())
     if "exit 3" in service:
         text = text.replace("exit 3']", "exit 3'], ready: {listens: 9}")
@@ -153,20 +155,20 @@ def test_a_service_that_does_not_come_is_said_with_what_it_wrote(
     [
         pytest.param("[sh, -c, 'trap \"\" TERM; while :; do sleep 1; done']", id="ignores SIGTERM"),
         pytest.param(
-            "[sh, -c, 'setsid sleep 600 & exec sleep 600']", id="forks away", marks=pytest.mark.full
+            "[sh, -c, 'setsid sleep 600 & exec sleep 600']", id="forks a daemon", marks=pytest.mark.full
         ),
         pytest.param(
             "[sh, -c, 'setsid sleep 600 >/dev/null 2>&1 &']",
-            id="goes into the background",
+            id="detaches from its session",
             marks=pytest.mark.full,
         ),
         pytest.param(
-            "[sh, -c, 'head -c 1G /dev/zero; exec sleep 600']", id="writes 1 GB", marks=pytest.mark.full
+            "[sh, -c, 'head -c 1G /dev/zero; exec sleep 600']", id="prints 1 GB", marks=pytest.mark.full
         ),
     ],
 )
-def test_nothing_is_left_of_a_service_whatever_it_does(iolab: Iolab, tmp_path: Path, service: str) -> None:
-    """Its lab stands and falls as others do."""
+def test_service_leaves_no_process_whatever_it_does(iolab: Iolab, tmp_path: Path, service: str) -> None:
+    """Create and remove its lab normally."""
     done, _ = ran(iolab, tmp_path, LAB.replace("SERVICE", service))
     assert done.returncode == 0, done.stdout + done.stderr
     assert left() == {}
@@ -174,16 +176,16 @@ def test_nothing_is_left_of_a_service_whatever_it_does(iolab: Iolab, tmp_path: P
 
 
 @pytest.mark.full
-def test_a_service_that_dies_fails_the_trial_that_needed_it(iolab: Iolab, tmp_path: Path) -> None:
-    """It is read back, and started again for the next one."""
+def test_service_that_dies_fails_its_trial(iolab: Iolab, tmp_path: Path) -> None:
+    """Read it back, and restart it for the next trial."""
     done, folder = ran(iolab, tmp_path, LAB.replace("SERVICE", "[sleep, '0.5']"), "--blocks", "2")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "service one of a" in str(trials(folder))
     assert left() == {}
 
 
-def test_what_a_failed_change_did_is_taken_back(iolab: Iolab, tmp_path: Path) -> None:
-    """Also beyond the namespace that it was done in."""
+def test_failed_change_of_a_lab_is_undone(iolab: Iolab, tmp_path: Path) -> None:
+    """Check changes outside its namespace, too."""
     trace = tmp_path / "trace"
     change = f"{{do: [sh, -c, 'echo it > {trace}; exit 1'], undo: [rm, '-f', {trace}]}}"
     text = LAB.replace("services: {one: {run: SERVICE}}", f"run: {{it: {change}}}")

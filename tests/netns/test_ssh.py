@@ -1,4 +1,4 @@
-"""Agents on other hosts through a real sshd in namespaces: what is copied or refused, and how each agent ends."""
+"""Agents on remote hosts through a real sshd in namespaces: copied or refused files, and the end of each agent."""
 
 import os
 import subprocess
@@ -19,11 +19,11 @@ from iolab.run.hosts.host_agent import Waiting
 
 pytestmark = pytest.mark.netns
 BOUNDED_S = 60
-"""A deadline of seconds has long ended what hangs; without it that would take longer."""
+"""Upper limit: a deadline of seconds ends a hanging connection; without it that would take longer."""
 
 
-def test_the_agent_is_copied_once_and_is_all_that_stays(network: Network) -> None:
-    """Two connections, one copy, for its owner only; in between nothing runs there and no lock is left held."""
+def test_agent_is_copied_once_and_is_the_only_file_left(network: Network) -> None:
+    """Check two connections, file mode, running processes and locks."""
     pc6 = network.host("pc6")
     for _ in range(2):
         with reach("pc6") as agent:
@@ -39,8 +39,8 @@ def test_the_agent_is_copied_once_and_is_all_that_stays(network: Network) -> Non
     assert pc6.agents() == []
 
 
-def test_a_damaged_or_older_file_is_replaced(network: Network) -> None:
-    """What has the name but not the content is copied anew; agents of other versions go."""
+def test_damaged_or_older_agent_file_is_replaced(network: Network) -> None:
+    """Replace a file with wrong contents, and remove agents of other versions."""
     pc6 = network.host("pc6")
     reach("pc6").close()
     (file,) = pc6.cache.iterdir()
@@ -51,8 +51,8 @@ def test_a_damaged_or_older_file_is_replaced(network: Network) -> None:
     assert list(pc6.cache.iterdir()) == [file]
 
 
-def test_an_unknown_host_key_is_refused_with_what_to_do(network: Network) -> None:
-    """Nothing is accepted for the user, nothing is written to known_hosts."""
+def test_unknown_host_key_is_refused_with_a_remedy(network: Network) -> None:
+    """Accept nothing, and write nothing to known_hosts."""
     network.host("pc6", known=False)
     with pytest.raises(
         AgentError,
@@ -62,8 +62,8 @@ def test_an_unknown_host_key_is_refused_with_what_to_do(network: Network) -> Non
     assert not (network.folder / "known_hosts").exists()
 
 
-def test_a_changed_host_key_is_refused(network: Network) -> None:
-    """The error for a host with another key differs from that for a new one."""
+def test_changed_host_key_is_refused(network: Network) -> None:
+    """Distinguish it from a new host."""
     pc6 = network.host("pc6")
     other = network.host("pc7", known=False)
     known = (network.folder / "known_hosts").read_text()
@@ -72,8 +72,8 @@ def test_a_changed_host_key_is_refused(network: Network) -> None:
         reach("pc7")
 
 
-def test_a_host_that_takes_no_key_of_ours_is_told_so_and_no_password_is_asked(network: Network) -> None:
-    """Permission denied, at once."""
+def test_host_that_accepts_no_key_is_reported_without_asking_for_a_password(network: Network) -> None:
+    """Report "Permission denied" at once."""
     pc6 = network.host("pc6")
     (pc6.folder / "authorized_keys").write_text("")
     with pytest.raises(AgentError, match=r"Permission denied.*accepts none of your keys"):
@@ -87,15 +87,15 @@ def test_a_host_that_takes_no_key_of_ours_is_told_so_and_no_password_is_asked(ne
         ("ssh://root@198.18.250.1:9", "Connection refused.*check the port"),
     ],
 )
-def test_a_host_that_is_not_there_is_told_at_once(network: Network, destination: str, told: str) -> None:
-    """A wrong name and a wrong port say which."""
+def test_unreachable_host_is_reported_at_once(network: Network, destination: str, told: str) -> None:
+    """Distinguish a wrong name and a wrong port."""
     with pytest.raises(AgentError, match=told):
         reach(destination)
 
 
 @pytest.mark.full
-def test_a_host_that_hangs_ends_in_bounded_time(network: Network) -> None:
-    """Something takes the connection and never speaks: a deadline ends it, and no ssh is left."""
+def test_connection_to_a_hanging_host_ends_at_the_deadline(network: Network) -> None:
+    """Accept the connection without a greeting; leave no ssh process."""
     code = "import socket, time; s = socket.create_server(('198.18.250.1', 22)); print(1, flush=True); time.sleep(100)"
     argv = ["nsenter", f"--net=/proc/{network.pid}/ns/net", sys.executable, "-c", code]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as hanging:
@@ -111,10 +111,10 @@ def test_a_host_that_hangs_ends_in_bounded_time(network: Network) -> None:
 
 
 @pytest.mark.full
-def test_a_host_name_that_hangs_ends_in_bounded_time(
+def test_hanging_name_server_ends_the_connection_at_the_deadline(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The name server takes the question and never answers: the same deadline, and the name in the message."""
+    """Leave the query unanswered; name the host."""
     (network.folder / "resolv.conf").write_text("nameserver 198.18.250.1\noptions timeout:30 attempts:3\n")
     script = network.folder / "ssh"
     bind = f"mount --bind {network.folder}/resolv.conf /etc/resolv.conf"
@@ -141,8 +141,8 @@ def test_a_host_name_that_hangs_ends_in_bounded_time(
         silent.kill()
 
 
-def test_what_a_login_prints_does_not_matter(network: Network) -> None:
-    """A banner, a profile that prints without an end of line, and one that complains: the greeting is found."""
+def test_output_of_the_login_shell_is_ignored(network: Network) -> None:
+    """Find the greeting after a banner, an unterminated line, and error output."""
     pc6 = network.host("pc6", more=f"Banner {INSIDE}/banner")
     (pc6.folder / "banner").write_text("Authorised use only\n")
     (pc6.home / ".bashrc").write_text(
@@ -152,8 +152,8 @@ def test_what_a_login_prints_does_not_matter(network: Network) -> None:
         assert agent.run(["echo", "hello"]).stdout == "hello\n"
 
 
-def test_a_login_that_prints_without_end_is_refused(network: Network) -> None:
-    """The error states the bound, with the end of what came."""
+def test_endless_output_of_the_login_shell_is_refused(network: Network) -> None:
+    """State the limit, and quote the end of the output."""
     pc6 = network.host("pc6")
     (pc6.home / ".bashrc").write_text("seq 1 100000\n")
     with pytest.raises(AgentError, match="login prints more than 65536 bytes"):
@@ -168,40 +168,42 @@ def test_a_login_that_prints_without_end_is_refused(network: Network) -> None:
         ("-o noexec", "Permission denied.*noexec"),
     ],
 )
-def test_a_home_that_cannot_take_the_agent_is_told_and_nothing_is_left(
+def test_home_folder_that_cannot_hold_the_agent_is_reported_and_nothing_is_left(
     network: Network, mount: str, told: str
 ) -> None:
-    """A full disk, a read-only one, and one from which nothing may be started."""
+    """Check a full disk, a read-only one, and one mounted noexec."""
     pc6 = network.host("pc6", prepare=f"mount -t tmpfs {mount} tmpfs {INSIDE}/home")
     with pytest.raises(AgentError, match=f"copying the agent .* on pc6: .*{told}"):
         reach("pc6")
     assert pc6.inside(f"find {INSIDE}/home -type f") == ""
 
 
-def test_a_host_of_another_architecture_is_told_before_anything_is_copied(
+def test_architecture_mismatch_is_reported_before_anything_is_copied(
     network: Network, tmp_path: Path
 ) -> None:
-    """The message says what each is; an agent beside ours, named after the machine, is taken."""
+    """Name both; use an agent for that machine if there is one."""
     pc6 = network.host("pc6")
     foreign = tmp_path / "iolab-agent"
     foreign.write_bytes(b"\x7fELF\x02\x01" + bytes(12) + (22).to_bytes(2, "little"))
-    with pytest.raises(AgentError, match=r"the host is .*, but the local agent is built for s390x"):
+    with pytest.raises(
+        AgentError, match=r"the host's architecture is .*, but the local agent is built for s390x"
+    ):
         SshTransport("pc6", foreign)
     assert not pc6.cache.exists()
     foreign.with_name(f"iolab-agent-{os.uname().machine}").write_bytes(find_agent().read_bytes())
     Agent(SshTransport("pc6", foreign)).close()
 
 
-def test_an_ordinary_user_gets_a_rootless_agent(network: Network) -> None:
-    """Without sudo the agent lives in namespaces of its own, and real interfaces stay out of reach."""
+def test_ordinary_user_gets_a_rootless_agent(network: Network) -> None:
+    """Use separate namespaces without sudo, which keeps real interfaces out of reach."""
     pc6 = network.host("pc6")
     with reach("user@pc6") as agent:
         assert (agent.hello.uid, agent.hello.rootless) == (1000, True)
     assert (pc6.users_home / ".cache/iolab").exists()
 
 
-def test_sudo_starts_the_agent_where_it_asks_for_no_password(network: Network) -> None:
-    """The agent is root's, with root's state folder, though we log in as somebody else."""
+def test_passwordless_sudo_starts_the_agent_as_root(network: Network) -> None:
+    """Use root's state folder, although a different user logs in."""
     sudoers = f"user ALL=(root) NOPASSWD: {INSIDE}/user/.cache/iolab/agent-*"
     network.host(
         "pc6",
@@ -211,8 +213,10 @@ def test_sudo_starts_the_agent_where_it_asks_for_no_password(network: Network) -
         assert (agent.hello.uid, agent.hello.rootless, agent.hello.state_dir) == (0, False, "/run/iolab")
 
 
-def test_what_guests_start_from_is_copied_once_and_whole(network: Network, tmp_path: Path) -> None:
-    """By content: of equal files one; what is there and whole is not copied again, what is damaged is; all goes."""
+def test_guest_files_are_copied_once_and_damaged_copies_are_replaced(
+    network: Network, tmp_path: Path
+) -> None:
+    """Identify them by content; remove everything at the end."""
     pc6 = network.host("pc6")
     names = ("vmlinux", "root.squashfs", "again")
     for name, content in zip(names, (b"kernel", b"root" * 100_000, b"kernel"), strict=True):
@@ -238,10 +242,10 @@ def test_what_guests_start_from_is_copied_once_and_whole(network: Network, tmp_p
     assert not pc6.cache.exists()
 
 
-def test_a_host_without_room_for_an_image_is_told_before_it_is_copied(
+def test_host_without_space_for_an_image_is_reported_before_the_copy(
     network: Network, tmp_path: Path
 ) -> None:
-    """What is lacking, what is free, what to do; nothing is written."""
+    """Report required and free space with a remedy; write nothing."""
     pc6 = network.host("pc6", prepare=f"mount -t tmpfs -o size=20m tmpfs {INSIDE}/home")
     with (tmp_path / "root.squashfs").open("wb") as file:
         file.truncate(8 << 20)
@@ -254,8 +258,8 @@ def test_a_host_without_room_for_an_image_is_told_before_it_is_copied(
         assert "image-" not in pc6.inside(f"ls {INSIDE}/home/.cache/iolab")
 
 
-def test_the_file_is_removed_when_it_is_not_to_be_left(network: Network) -> None:
-    """The home folder is as before; other files in the cache folder stay."""
+def test_agent_file_is_removed_on_request(network: Network) -> None:
+    """Restore the home folder; keep other files in the cache folder."""
     pc6 = network.host("pc6")
     reach("pc6", leave_file=False).close()
     assert not pc6.cache.exists()
@@ -265,8 +269,8 @@ def test_the_file_is_removed_when_it_is_not_to_be_left(network: Network) -> None
     assert [path.name for path in pc6.cache.iterdir()] == ["calibration.json"]
 
 
-def test_the_file_stays_while_another_lab_works_with_it(network: Network) -> None:
-    """A second agent sees the first, and takes nothing from it."""
+def test_agent_file_stays_while_another_lab_uses_it(network: Network) -> None:
+    """Detect the first agent."""
     pc6 = network.host("pc6")
     with reach("pc6") as first:
         make_lab(first)
@@ -277,11 +281,11 @@ def test_the_file_stays_while_another_lab_works_with_it(network: Network) -> Non
 
 
 GONE_S = UNHEARD_S + 40
-"""Until both ends of a cut connection must have seen it, on a host that is busy or stands still for a while."""
+"""Limit until both ends of a cut connection notice it, on a busy or stalled host."""
 
 
-def test_closing_undoes_everything(network: Network) -> None:
-    """The dead-man's switch works over ssh as it does here."""
+def test_closing_the_ssh_connection_undoes_all_changes(network: Network) -> None:
+    """Check the dead-man's switch over ssh."""
     pc6 = network.host("pc6")
     agent = reach("pc6")
     make_lab(agent)
@@ -290,8 +294,8 @@ def test_closing_undoes_everything(network: Network) -> None:
     assert changes(pc6) == ""
 
 
-def test_a_killed_controller_leaves_nothing_there(network: Network) -> None:
-    """Its pipes close, ssh ends, the agent undoes."""
+def test_changes_of_a_killed_controller_are_undone_on_the_host(network: Network) -> None:
+    """Close the pipes, which ends ssh and the agent."""
     pc6 = network.host("pc6")
     code = (
         "import time; from tests.netns.sshd import make_lab, reach; agent = reach('pc6'); make_lab(agent); "
@@ -311,8 +315,8 @@ def test_a_killed_controller_leaves_nothing_there(network: Network) -> None:
 
 
 @pytest.mark.full
-def test_a_cut_cable_ends_both_sides(network: Network) -> None:
-    """Neither end hears of it, both see it: the request fails, says so, the agent there undoes when it gives up."""
+def test_cut_network_connection_ends_both_controller_and_agent(network: Network) -> None:
+    """Fail the request, and undo the changes after the silence limit."""
     pc6 = network.host("pc6")
     agent = reach("pc6")
     make_lab(agent)
@@ -328,14 +332,14 @@ def test_a_cut_cable_ends_both_sides(network: Network) -> None:
     assert time.monotonic() - began < GONE_S
     assert changes(pc6) == ""
     assert pc6.processes("sleep 100") == []
-    assert "became unreachable on pc6" in str(agent.close())
+    assert "the agent on pc6 became unreachable" in str(agent.close())
     pc6.mend()
     with reach("pc6") as again:
         assert again.hello.predecessors == ()
 
 
-def test_a_killed_agent_is_told_at_once_and_cleaned_later(network: Network) -> None:
-    """The connection stands, so it was the agent; what it left stays until it is undone."""
+def test_killed_agent_is_reported_at_once_and_its_changes_are_undone_later(network: Network) -> None:
+    """Recognise it by the open connection; keep its changes until they are undone."""
     pc6 = network.host("pc6")
     agent = reach("pc6")
     make_lab(agent)
@@ -357,8 +361,8 @@ def make_what_cannot_be_undone(agent: Agent) -> None:
     agent.run(["true"], undo=undo, undo_key="mtu:pc6.lan0")
 
 
-def test_what_could_not_be_undone_is_told_when_the_agent_ends(network: Network) -> None:
-    """Which change, why, and what to do; the next agent refuses the host until then."""
+def test_change_that_could_not_be_undone_is_reported_when_the_agent_ends(network: Network) -> None:
+    """Name change, reason and remedy; refuse the host until then."""
     network.host("pc6")
     agent = reach("pc6")
     make_what_cannot_be_undone(agent)
@@ -372,10 +376,10 @@ def test_what_could_not_be_undone_is_told_when_the_agent_ends(network: Network) 
         hosts.reach("pc6", "pc6", Waiting("next.yaml"))
 
 
-def test_what_could_not_be_undone_after_a_disconnect_is_told_when_the_host_is_reached_again(
+def test_change_that_could_not_be_undone_is_reported_on_the_next_connection(
     network: Network,
 ) -> None:
-    """The agent was alone when it found out; a run that comes back tries once more, and names change and reason."""
+    """Let the next run try again, and name change and reason."""
     pc6 = network.host("pc6")
     agent = reach("pc6")
     make_what_cannot_be_undone(agent)
@@ -389,8 +393,8 @@ def test_what_could_not_be_undone_after_a_disconnect_is_told_when_the_host_is_re
 
 
 @pytest.mark.full
-def test_a_host_that_reboots_is_lost_and_comes_back_clean(network: Network) -> None:
-    """Everything there ends at once; the next connection finds nothing to undo and the file still there."""
+def test_rebooted_host_has_nothing_to_undo(network: Network) -> None:
+    """Keep the agent's file."""
     pc6 = network.host("pc6")
     agent = reach("pc6")
     make_lab(agent)

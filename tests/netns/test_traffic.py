@@ -1,4 +1,4 @@
-"""Frames of the user's own kinds on real namespaces: other headers, many flows, a device that filters or rewrites."""
+"""Custom frames on real namespaces: other headers, many flows, a device that filters or rewrites."""
 
 import json
 import struct
@@ -47,8 +47,8 @@ def value(record: TrialRecord, name: str) -> float:
     return next(one.value for one in record.result.metrics if one.name == name and one.dimensions.whole)
 
 
-def test_a_router_passes_every_kind_of_headers(iolab: Iolab, tmp_path: Path) -> None:
-    """With a latency where the stamp has room; where it has none frames are counted, and the record says so."""
+def test_router_forwards_frames_with_every_header_type(iolab: Iolab, tmp_path: Path) -> None:
+    """Measure latency if the stamp has room; otherwise count frames and record it."""
     measures = {name: f"kind: latency, rate: 2kpps, duration: 300ms, {keys}" for name, keys in KINDS.items()}
     bare = "kind: load-curve, rate: 2kpps, trial: 300ms, steps: [1], protocol: tcp, frame_size: 64"
     folder, found = records(
@@ -64,8 +64,8 @@ def test_a_router_passes_every_kind_of_headers(iolab: Iolab, tmp_path: Path) -> 
     assert "unstamped" in [one.code for one in found["bare"].result.warnings]
 
 
-def test_what_a_filter_drops_is_counted_by_flow(iolab: Iolab, tmp_path: Path) -> None:
-    """A rule of the device drops ten of a hundred flows, and it rewrites the addresses of all: the stamp tells them."""
+def test_frames_dropped_by_a_filter_are_counted_per_flow(iolab: Iolab, tmp_path: Path) -> None:
+    """Drop ten of a hundred flows, and rewrite all addresses."""
     rules = (
         "run: {nft: {do: [nft, 'add table ip t; add chain ip t f { type filter hook forward priority 0; }; "
         "add rule ip t f udp sport 2000-2009 drop; add chain ip t n { type nat hook postrouting priority 100; }; "
@@ -82,8 +82,8 @@ def test_what_a_filter_drops_is_counted_by_flow(iolab: Iolab, tmp_path: Path) ->
 
 
 @pytest.mark.full
-def test_a_million_flows_are_each_sent_and_counted(iolab: Iolab, tmp_path: Path) -> None:
-    """One frame of each, or so."""
+def test_one_million_flows_are_sent_and_counted(iolab: Iolab, tmp_path: Path) -> None:
+    """Send about one frame of each."""
     measures = {"it": "kind: latency, rate: 500kpps, duration: 2s, flows: 1000000, max_burst: 64"}
     folder, found = records(iolab, tmp_path / "x.yaml", ROUTER.replace(", RUN", ""), measures)
     (answer,) = answers(folder.parents[0], found["it"])
@@ -94,7 +94,7 @@ def test_a_million_flows_are_each_sent_and_counted(iolab: Iolab, tmp_path: Path)
 
 
 def capture_file(path: Path, count: int) -> None:
-    """Write a pcap file: of each eight frames six of UDP, one acknowledgement of TCP, one answer to ARP, 1 ms apart."""
+    """Write a pcap file: of each eight frames six of UDP, one TCP acknowledgement, one ARP reply, 1 ms apart."""
     head = b"\x02" * 12
     addresses = bytes([10, 0, 0, 1, 10, 1, 0, 1])
     out = struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 1)
@@ -110,8 +110,8 @@ def capture_file(path: Path, count: int) -> None:
     path.write_bytes(out)
 
 
-def test_a_capture_is_sent_again_and_each_frame_accounted_for(iolab: Iolab, tmp_path: Path) -> None:
-    """By flow where the stamp has room; by number where it has none. It ends before the trial does, and says so."""
+def test_replayed_capture_accounts_for_every_frame(iolab: Iolab, tmp_path: Path) -> None:
+    """Use flows if the stamp has room, otherwise numbers; report an early end."""
     capture_file(tmp_path / "trace.pcap", 400)
     move = "move: [{from: 10.0.0.0/16, to: 198.18.0.0/16}, {from: 10.1.0.0/24, to: 198.18.1.0/24}]"
     measures = {

@@ -1,5 +1,4 @@
-"""Storage that hangs, dies or returns errors in mid-write: its trial fails with the cause, nothing stays, and the next
-trial measures."""
+"""Storage that hangs, dies or returns errors during a write: its trial fails with the cause, and the next succeeds."""
 
 import os
 import signal
@@ -47,14 +46,14 @@ measure:
        fio: {each: %s, blocks: [64K], depths: [8], access: [%s]}}
 """
 SHORT = Patience(look_ms=100, ask_ns=NS_PER_S // 2, ask_ms=500, still_ns=NS_PER_S)
-"""What takes 20 s takes one; the rest is as in a run."""
+"""Silence limit of one second instead of 20 s; the other limits are as in a run."""
 
 
 def processes_of(name: str, word: str) -> list[int]:
-    """Return the processes of a name that have a word among their arguments or in their environment."""
+    """Return the processes of a name with a word among their arguments or in their environment."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # other processes of this computer end meanwhile
+        with suppress(OSError):  # other processes of this computer end during the loop
             said = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
             if (process / "comm").read_text().strip() == name and word.encode() in said:
                 found.append(int(process.name))
@@ -62,7 +61,7 @@ def processes_of(name: str, word: str) -> list[int]:
 
 
 def signalled(name: str, number: signal.Signals) -> Callable[[], None]:
-    """Return what sends a signal to a server of the lab."""
+    """Return a function that sends a signal to a server of the lab."""
 
     def act() -> None:
         (pid,) = processes_of(name, "iolab-vanishing")
@@ -72,14 +71,14 @@ def signalled(name: str, number: signal.Signals) -> Callable[[], None]:
 
 
 class Bench:
-    """A lab with one disk, made again for each measurement."""
+    """A lab with one disk, created again for each measurement."""
 
     def __init__(self, agents: Agents) -> None:
         self.agents = agents
         self.lab = StandingLab(agents, lambda _: None)
 
     def measure(self, each: str, access: str = "write", then: Callable[[], None] | None = None) -> None:
-        """Make the lab and measure it for so long; once fio runs, do what is to be done. Raises TrialFailed."""
+        """Create the lab and measure it for that time; run the action once fio runs. Raises TrialFailed."""
         experiment = parse(LAB % (each, access), "test")
         setup = Resolver(experiment).setup(next(cells(experiment)))
         measure = setup.measures["it"]
@@ -88,7 +87,7 @@ class Bench:
         site = Site(agent=self.agents.here, lab=setup.lab, topology=make_topology(setup.lab))
 
         def act() -> None:
-            until(lambda: processes_of("fio", "json+"))  # what fills the disk has not this word
+            until(lambda: processes_of("fio", "json+"))  # filling the disk does not have this word
             assert then is not None
             then()
 
@@ -100,7 +99,7 @@ class Bench:
             thread.join()
 
     def failure(self, then: Callable[[], None], access: str = "write") -> Failure:
-        """Return why a measurement fails in which something is done to the storage; the lab is taken down then."""
+        """Return why a measurement with a storage fault fails; remove the lab."""
         with pytest.raises(LabUnusable) as failed:
             self.measure("20s", access, then)
         self.lab.take_down(failed.value.hung)
@@ -109,14 +108,14 @@ class Bench:
 
 @pytest.fixture
 def bench(unchanged_host: None) -> Iterator[Bench]:
-    """A lab of which nothing is left in the end, and nothing of a neighbour is touched."""
+    """Provide a lab that leaves nothing behind and does not touch a neighbour's file."""
     before = storage_state()
     neighbour = Path("/var/tmp/neighbour-of-vanishing")
     neighbour.write_text("precious")
     try:
         with open_agent() as agent:
             yield Bench(Agents(agent))
-            until(lambda: storage_state() == before)  # a loop device goes with the last request on it
+            until(lambda: storage_state() == before)  # a loop device is removed with its last request
         assert neighbour.read_text() == "precious"
     finally:
         neighbour.unlink()
@@ -128,8 +127,8 @@ def bench(unchanged_host: None) -> Iterator[Bench]:
 DAEMON = VolumeServer(code="storage-daemon", volume="vanishing", machine="pc2")
 
 
-def test_a_target_that_is_stopped_in_mid_write_is_named_and_the_next_trial_measures(bench: Bench) -> None:
-    """Eight writes are in flight; the storage daemon waits for its target, and fio for the daemon."""
+def test_target_stopped_during_a_write_is_named_and_the_next_trial_succeeds(bench: Bench) -> None:
+    """Stop the target with eight writes in flight."""
     failure = bench.failure(signalled("tgtd", signal.SIGSTOP))
     assert isinstance(failure, DiskServerSilent)
     assert failure.server == IscsiTarget(volume="vanishing", machine="pc3", program="tgtd")
@@ -140,8 +139,8 @@ def test_a_target_that_is_stopped_in_mid_write_is_named_and_the_next_trial_measu
 
 
 @pytest.mark.full
-def test_a_storage_daemon_that_is_stopped_in_mid_write_is_named(bench: Bench) -> None:
-    """fio is in state D until the daemon is killed: nothing else ends it."""
+def test_storage_daemon_stopped_during_a_write_is_named(bench: Bench) -> None:
+    """Kill the daemon, because fio is in state D."""
     failure = bench.failure(signalled("qemu-storage-da", signal.SIGSTOP))
     assert isinstance(failure, DiskServerSilent)
     assert failure.server == DAEMON
@@ -149,15 +148,15 @@ def test_a_storage_daemon_that_is_stopped_in_mid_write_is_named(bench: Bench) ->
 
 
 @pytest.mark.full
-def test_a_storage_daemon_that_is_killed_in_mid_write_is_named(bench: Bench) -> None:
-    """fio reports an I/O error, or the daemon's end is noticed before."""
+def test_storage_daemon_killed_during_a_write_is_named(bench: Bench) -> None:
+    """Accept fio's I/O error, or the earlier detection of the daemon's end."""
     failure = bench.failure(signalled("qemu-storage-da", signal.SIGKILL))
     assert isinstance(failure, DiskServerSilent | DiskServerFailed)
     assert (failure.server, failure.condition) == (DAEMON, ProcessGone())
 
 
-def test_a_disk_that_returns_errors_gives_no_figure(bench: Bench) -> None:
-    """The volume's file is cut short behind the target, which finds nothing there to read."""
+def test_trial_on_a_disk_that_returns_errors_stores_no_figure(bench: Bench) -> None:
+    """Truncate the volume's file behind the target."""
     failure = bench.failure(lambda: os.truncate("/var/tmp/iolab-vanishing", 1 << 20), "read")
     assert isinstance(failure, DiskErred)
     assert "Input/output error" in failure.output

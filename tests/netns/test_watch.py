@@ -1,4 +1,4 @@
-"""The wire monitor on a kernel: exact bytes of streams, with super-frames and without, behind a shaper, by flow."""
+"""The wire monitor on a kernel: exact bytes of streams, with and without super-frames, behind a shaper, by flow."""
 
 import pytest
 from tests.netns.runs import Measured
@@ -35,8 +35,8 @@ THERE = "left.eth0->right.eth0"
 DISAGREES = "watch-disagrees"
 
 
-def test_windows_hold_every_byte_behind_the_shaper(measured: Measured) -> None:
-    """Windows hold every byte that left the shaper, with super-frames and without."""
+def test_watch_windows_contain_every_byte_behind_the_shaper(measured: Measured) -> None:
+    """Check with and without super-frames."""
     folder = measured(EXPERIMENT)
     trials = load_run(folder).trials
     assert len(trials) == 2
@@ -50,14 +50,14 @@ def test_windows_hold_every_byte_behind_the_shaper(measured: Measured) -> None:
 
 
 def figure(result: TrialResult, name: str, **about: object) -> float:
-    """Return a figure of the way there."""
+    """Return a figure of the forward direction."""
     found = result.metrics.get(name, Dimensions(direction=THERE, **about))  # type: ignore[arg-type]
     assert found is not None, f"{name} {about}"
     return found.value
 
 
 def check_figures(result: TrialResult) -> None:
-    """The rate is the shaper's, the line's view carries the same, and each flow has its own figures."""
+    """Check that the rate is the shaper's, the line's view carries the same, and each flow has separate figures."""
     sent = figure(result, "watched_bytes")
     for part in (None, "line"):
         mean = figure(result, "window_rate_mean_bps", window_ns=10_000_000, part=part)
@@ -73,7 +73,7 @@ def check_figures(result: TrialResult) -> None:
 
 
 def check_series(result: TrialResult, series: dict[tuple[str, Dimensions], Series]) -> None:
-    """The windows of the series sum up to the figures."""
+    """Check that the windows of the series add up to the figures."""
     for window_ns in (12_000, 100_000, 10_000_000):
         for name, total in (("window_bytes", "watched_bytes"), ("window_frames", "watched_frames")):
             found = series[name, Dimensions(direction=THERE, window_ns=window_ns)]

@@ -1,4 +1,4 @@
-"""A link with `wire:` on a kernel: what it does to packets, its change while it runs, and what is left of it."""
+"""A link with `wire:` on a kernel: its effect on packets, its change while it runs, and cleanup."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.netns.runs import Iolab, Measured
+from tests.netns.runs import Iolab, Measured, netns_of, until
 
 from iolab.agent.traffic import close_watch, start_watch, stop_watch
 from iolab.analysis.shaper_check import HELD_UP
@@ -39,8 +39,10 @@ factors:
 """
 
 
-def test_a_wire_loses_what_it_says_and_is_changed_while_it_runs(measured: Measured) -> None:
-    """A quarter of the datagrams is lost, or none; the taps are made once."""
+def test_loss_on_an_emulated_link_matches_its_setting_and_can_change_while_the_link_runs(
+    measured: Measured,
+) -> None:
+    """Lose a quarter or none; create the taps once."""
     folder = measured(EXPERIMENT)
     lost: dict[str, float] = {}
     for record in load_run(folder).trials:
@@ -72,8 +74,8 @@ factors:
 
 
 @pytest.mark.parametrize("offload", ["{}", "{tso: off}"], ids=["taps", "veth pairs"])
-def test_a_wire_is_a_hop_of_the_balance_sheet(measured: Measured, offload: str) -> None:
-    """Every frame that did not arrive is named with what the wire did to it, and the delay is that of the wire."""
+def test_emulated_link_is_a_hop_in_the_balance_sheet(measured: Measured, offload: str) -> None:
+    """Name the impairment of every lost frame, and the link's delay."""
     folder = measured(FORWARDING.replace("eth0], wire", f"eth0], offload: {offload}, wire"))
     seen: dict[str, LoadRecord] = {}
     for record in load_run(folder).trials:
@@ -108,10 +110,10 @@ measure:
 
 
 @pytest.mark.full
-def test_a_known_path_is_measured_back(measured: Measured) -> None:
-    """What the wire was asked for is what iperf3 and iolab's own frames see: loss, rate and delay.
+def test_configured_loss_rate_and_delay_are_measured(measured: Measured) -> None:
+    """Compare iperf3's and iolab's figures; exclude stalls of a busy host.
 
-    A rate or delay that is off is one that the trial marks: the host was held up.
+    A wrong rate or delay is accepted only if the trial reports a stall of the host.
     """
     folder = measured(KNOWN)
     found: dict[tuple[str, str], float] = {}
@@ -127,8 +129,8 @@ def test_a_known_path_is_measured_back(measured: Measured) -> None:
     assert "lat" in held_up or found["lat", "latency_p50_ns"] == pytest.approx(20e6, abs=100_000)
 
 
-def test_ping_sees_the_delay_of_both_directions(unchanged_host: None) -> None:
-    """20 ms there and 5 ms back, as `sent_by` says."""
+def test_ping_measures_the_sum_of_the_delays_in_both_directions(unchanged_host: None) -> None:
+    """Expect 20 ms and 5 ms, set by `sent_by`."""
     if shutil.which("ping") is None:
         pytest.skip("needs ping")
     text = KNOWN.replace(
@@ -150,10 +152,10 @@ def test_ping_sees_the_delay_of_both_directions(unchanged_host: None) -> None:
     assert least_ms == pytest.approx(25.0, abs=0.3)
 
 
-def test_a_watch_at_a_wire_whose_frames_others_may_take_in_goes_by_the_kernels_stamps(
+def test_watch_on_an_emulated_link_uses_kernel_timestamps(
     unchanged_host: None,
 ) -> None:
-    """Else it would see the frames of a stream's sender when another CPU comes to them."""
+    """Do not use the times at which a different CPU processes the frames."""
     text = KNOWN.replace("eth0], wire", "eth0], offload: {tso: off}, wire")
     experiment = parse(text, "known.yaml")
     point = {"netns": "iolab-left", "interface": "eth0", "hook": "ingress"}
@@ -189,19 +191,22 @@ blocks: 2
 
 
 @pytest.mark.full
-def test_a_wire_that_ends_by_itself_fails_its_trial_and_is_made_again(iolab: Iolab, tmp_path: Path) -> None:
-    """Its interface is taken away under it: its trial fails with the reason, and the next is whole."""
+def test_emulated_link_that_ends_fails_the_trial_and_is_recreated(iolab: Iolab, tmp_path: Path) -> None:
+    """Delete its interface: the trial fails with that reason, and the next is valid."""
     path = tmp_path / "ending.yaml"
     path.write_text(ENDING)
-    delete = ("ip", "-n", "iolab-left", "link", "del", "dev", "eth0")
 
     def cut() -> None:
-        shown = ("ip", "-n", "iolab-left", "link", "show", "dev", "eth0")
-        deadline = time.monotonic() + 30
-        while subprocess.run(shown, capture_output=True).returncode and time.monotonic() < deadline:
-            time.sleep(0.05)
+        link = ("link", "show", "dev", "eth0")
+        until(
+            lambda: (
+                not subprocess.run(
+                    ("ip", "-n", netns_of("left") or "", *link), capture_output=True
+                ).returncode
+            )
+        )
         time.sleep(1.5)
-        subprocess.run(delete, check=True)
+        subprocess.run(("ip", "-n", netns_of("left") or "", "link", "del", "dev", "eth0"), check=True)
 
     cutting = threading.Thread(target=cut)
     cutting.start()
@@ -214,8 +219,8 @@ def test_a_wire_that_ends_by_itself_fails_its_trial_and_is_made_again(iolab: Iol
     assert second.result.status is Status.OK, second.result.reason
 
 
-def test_an_ordinary_user_has_wires_too(measured_by_user: Measured) -> None:
-    """Taps need no root in namespaces of one's own: a quarter of the datagrams is lost there as well."""
+def test_emulated_link_works_without_root(measured_by_user: Measured) -> None:
+    """Create taps in private namespaces; lose a quarter of the datagrams."""
     text = EXPERIMENT.replace("eth0], wire", "eth0], offload: {tso: off}, wire")
     folder = measured_by_user(text, writes="/dev/net/tun")
     lost = {}

@@ -1,4 +1,4 @@
-"""What root can do without CAP_NET_ADMIN and CAP_SYS_ADMIN, as in a container that was started without privileges."""
+"""Root without CAP_NET_ADMIN and CAP_SYS_ADMIN, as in an unprivileged container."""
 
 import subprocess
 from pathlib import Path
@@ -13,7 +13,7 @@ LABS = Path(__file__).parents[2] / "labs"
 
 @pytest.fixture
 def unprivileged(unchanged_host: None, tmp_path: Path) -> Iolab:
-    """Run the installed command in the test's folder with the capabilities that such a container lacks taken away."""
+    """Run the installed command in the test's folder without the capabilities that such a container lacks."""
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         argv = ["setpriv", "--bounding-set", "-net_admin,-sys_admin", str(IOLAB), *map(str, arguments)]
@@ -22,16 +22,18 @@ def unprivileged(unchanged_host: None, tmp_path: Path) -> Iolab:
     return run
 
 
-def test_a_lab_of_namespaces_is_refused_with_what_to_permit(unprivileged: Iolab, tmp_path: Path) -> None:
-    """Before anything is made."""
+def test_lab_of_namespaces_is_refused_and_the_missing_capabilities_are_named(
+    unprivileged: Iolab, tmp_path: Path
+) -> None:
+    """Report it before anything is created."""
     refused = unprivileged("run", LABS / "quickstart.yaml")
     assert refused.returncode == 3
     assert "docker run --cap-add NET_ADMIN --cap-add SYS_ADMIN" in refused.stderr
     assert not list(tmp_path.glob("runs/*"))
 
 
-def test_a_host_measures_itself(unprivileged: Iolab, tmp_path: Path) -> None:
-    """Streams over its loopback interface, and a file on its disk, of which nothing is left."""
+def test_host_measures_itself_without_privileges(unprivileged: Iolab, tmp_path: Path) -> None:
+    """Measure loopback streams, and a file on its disk that is removed."""
     done = unprivileged("run", LABS / "loopback.yaml", "--quick")
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = (tmp_path / "runs").iterdir()

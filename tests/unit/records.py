@@ -1,4 +1,4 @@
-"""Makes records of trials as `trial` makes them, with what a test does not care about filled in."""
+"""Make records of trials like `trial`, with defaults for fields that a test does not use."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -72,7 +72,7 @@ def balance(offered: int, forwarded: int, unexplained: int, *drops: tuple[Place,
 
 
 def packet_trial(load_trials: Sequence[LoadRecord] = (), **more: Any) -> PacketTrial:
-    """Return everything behind a packet trial's metrics."""
+    """Return the samples of a packet trial."""
     whole: dict[str, Any] = {
         "directions": ("tester.p0->tester.p1",),
         "sizes": (FrameSize(64, 1),),
@@ -87,10 +87,10 @@ def packet_trial(load_trials: Sequence[LoadRecord] = (), **more: Any) -> PacketT
 
 
 def placed(*shared: Sharing) -> Placed:
-    """Return where the parts of a trial ran."""
+    """Return the placement of a trial's parts."""
     return Placed((0,), (1,), (), shared)
 
 
 def port(name: str, half: str, path: str, *fallbacks: str) -> PortUse:
-    """Return how a half of a port reached its interface."""
+    """Return the path of a half of a port to its interface."""
     return PortUse(name, half, path, tuple(PathFallback(said=said) for said in fallbacks))

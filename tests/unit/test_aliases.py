@@ -1,4 +1,4 @@
-"""Old names of every sort, from the file, the record or the package that has them to what comes of it."""
+"""Old names of every sort: from the file, record or package with them to their effect."""
 
 import json
 import os
@@ -35,7 +35,7 @@ from iolab.store.series import encode_series, read_series
 
 Table = Callable[..., None]
 NOW, LONG_AGO = "0.2", "0.0"
-"""A version that renames and is not over yet, and one that is."""
+"""A version with an active rename, and one whose rename has expired."""
 LAB = """title: Old names
 lab:
   machines: {a: {kind: netns}, b: {kind: netns}}
@@ -54,7 +54,7 @@ KEYS = (
 
 
 def stored_line(*, warnings: tuple[TrialWarning, ...] = (), metrics: Metrics | None = None) -> str:
-    """Return the line of a trial."""
+    """Return the stored line of the trial."""
     whole = record("k")
     result = replace(whole.result, warnings=warnings, metrics=metrics or whole.result.metrics)
     return encode_trial(replace(whole, result=result))
@@ -74,7 +74,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
 
 
 def trouble(row: Alias) -> str:
-    """Return what is wrong with a row; empty: nothing."""
+    """Return the error of a row; empty: none."""
     if row.old == row.new:
         return "both names are the same"
     known: Collection[str]
@@ -96,7 +96,7 @@ def trouble(row: Alias) -> str:
 
 
 def json_keys(within: str) -> Collection[str]:
-    """Return the keys of a type of record, or of a statement by its code."""
+    """Return the keys of a record type, or of a statement by its code."""
     statements = codes(Statement)
     if within in statements:
         return tuple(statements[within].model_fields)
@@ -105,8 +105,8 @@ def json_keys(within: str) -> Collection[str]:
     return tuple(each.name for kind in RECORDS if kind.__name__ == within for each in fields(kind))
 
 
-def test_every_row_leads_from_a_name_that_is_gone_to_one_that_is_there() -> None:
-    """Else it renames nothing, or takes a name away."""
+def test_every_alias_row_leads_from_a_removed_name_to_an_existing_one() -> None:
+    """Refuse rows without effect, and rows that hide an existing name."""
     assert [(row, wrong) for row in aliases.ALIASES if (wrong := trouble(row))] == []
 
 
@@ -124,15 +124,15 @@ def test_every_row_leads_from_a_name_that_is_gone_to_one_that_is_there() -> None
         (Sort.CODE, "emulated", "emulated", ""),
     ],
 )
-def test_a_wrong_row_is_found(sort: Sort, old: str, new: str, within: str) -> None:
-    """The check of the rows can fail."""
+def test_invalid_alias_row_is_detected(sort: Sort, old: str, new: str, within: str) -> None:
+    """Check the check."""
     assert trouble(Alias(sort=sort, old=old, new=new, within=within, since=NOW))
 
 
-def test_an_old_name_is_accepted_in_the_minor_version_that_renamed_it_and_no_later(
+def test_old_name_is_accepted_only_until_the_next_minor_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also before it: the versions that lead to it are numbered like the one before."""
+    """Accept it in earlier development versions, too."""
     row = Alias(sort=Sort.CODE, old="a", new="b", since="0.10")
     found = {}
     for version in ("0.9.3", "0.10.0", "0.10.7", "0.11.0", "1.0.0"):
@@ -141,12 +141,12 @@ def test_an_old_name_is_accepted_in_the_minor_version_that_renamed_it_and_no_lat
     assert found == {"0.9.3": True, "0.10.0": True, "0.10.7": True, "0.11.0": False, "1.0.0": False}
 
 
-# records: read for ever, without a notice
+# records: accepted for ever, without a notice
 
 
 @pytest.mark.parametrize("since", [NOW, LONG_AGO])
-def test_the_old_code_of_a_statement_is_read_in_a_record(table: Table, since: str) -> None:
-    """A reader of any age: nobody can change what was stored."""
+def test_record_with_an_old_statement_code_can_be_read(table: Table, since: str) -> None:
+    """Accept it in any version, because stored records cannot change."""
     table({"sort": Sort.CODE, "old": "counters-gone", "new": "counters-missing"}, since=since)
     line = stored_line(warnings=(CountersMissing(place="a.p"),))
     assert '"counters-missing"' in line
@@ -154,8 +154,8 @@ def test_the_old_code_of_a_statement_is_read_in_a_record(table: Table, since: st
     assert read.result.warnings == (CountersMissing(place="a.p"),)
 
 
-def test_the_old_parameter_of_a_statement_is_read_in_a_record(table: Table) -> None:
-    """Under the old code, too."""
+def test_old_parameter_of_a_statement_is_read_in_a_record(table: Table) -> None:
+    """Accept it with the old code, too."""
     table(
         {"sort": Sort.CODE, "old": "counters-gone", "new": "counters-missing"},
         {"sort": Sort.JSON_KEY, "within": "counters-missing", "old": "where", "new": "place"},
@@ -166,8 +166,8 @@ def test_the_old_parameter_of_a_statement_is_read_in_a_record(table: Table) -> N
 
 
 @pytest.mark.parametrize("since", [NOW, LONG_AGO])
-def test_the_old_key_of_a_record_is_read(table: Table, since: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a metric, and of its dimensions, in a line of trials.jsonl; a key that never was is refused as before."""
+def test_old_key_of_a_record_is_read(table: Table, since: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check a metric and its dimensions in trials.jsonl; refuse unknown keys."""
     table(
         {"sort": Sort.JSON_KEY, "within": "Metric", "old": "figure", "new": "value"},
         {"sort": Sort.JSON_KEY, "within": "Dimensions", "old": "at_load", "new": "load_ratio"},
@@ -184,8 +184,8 @@ def test_the_old_key_of_a_record_is_read(table: Table, since: str, monkeypatch: 
         TrialReader().read(line.replace('"value"', '"number"'))
 
 
-def test_the_old_name_of_a_dimension_is_read_in_a_table_of_series(table: Table, tmp_path: Path) -> None:
-    """Its column."""
+def test_old_dimension_name_is_read_in_a_table_of_series(table: Table, tmp_path: Path) -> None:
+    """Check the column name."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -203,7 +203,7 @@ def test_the_old_name_of_a_dimension_is_read_in_a_table_of_series(table: Table, 
 
 
 def test_old_keys_of_an_experiment_file_are_accepted_with_a_notice_each(table: Table) -> None:
-    """In a measure, in a link, in the value of a level, and in the path of a factor, which keeps its name."""
+    """Check a measure, a link, the value of a level, and a factor's path, which keeps its name."""
     table(*KEYS)
     with pytest.warns(OldName) as noticed:
         experiment = parse(LAB, "old.yaml")
@@ -219,8 +219,8 @@ def test_old_keys_of_an_experiment_file_are_accepted_with_a_notice_each(table: T
     assert {setup.lab.links["x"].mtu for setup in setups} == {1400}
 
 
-def test_an_experiment_file_with_new_keys_means_the_same(table: Table, facts: Facts) -> None:  # noqa: F811
-    """The same trials: an old file and a new one have the same identities."""
+def test_experiment_files_with_old_and_new_keys_have_equal_trial_keys(table: Table, facts: Facts) -> None:  # noqa: F811
+    """Compare the steps of an old file and a new one."""
     new = LAB.replace("largest_frame", "mtu").replace("socket_buffer", "window")
     plain = parse(new, "new.yaml")
     table(*KEYS)
@@ -230,8 +230,8 @@ def test_an_experiment_file_with_new_keys_means_the_same(table: Table, facts: Fa
     assert keys[0] == keys[1]
 
 
-def test_an_old_key_is_not_renamed_elsewhere(table: Table) -> None:
-    """Another kind of measure, another group, another depth."""
+def test_word_of_an_old_key_is_not_renamed_in_other_places(table: Table) -> None:
+    """Check a different measure kind, group and depth."""
     table({**KEYS[0], "kind": "ping"}, {**KEYS[1], "within": "lab.machines.*"})
     with pytest.raises(InputError) as raised:
         parse(LAB, "old.yaml")
@@ -239,8 +239,8 @@ def test_an_old_key_is_not_renamed_elsewhere(table: Table) -> None:
     assert "largest_frame" in str(raised.value)
 
 
-def test_the_old_and_the_new_key_together_are_a_problem(table: Table) -> None:
-    """One of them would be passed over."""
+def test_old_and_new_key_together_are_refused(table: Table) -> None:
+    """Report the conflict instead of ignoring one."""
     table(*KEYS)
     both = LAB.replace("socket_buffer: 128K}", "socket_buffer: 128K, window: 1M}")
     with (
@@ -250,8 +250,8 @@ def test_the_old_and_the_new_key_together_are_a_problem(table: Table) -> None:
         parse(both, "old.yaml")
 
 
-def test_an_old_key_is_refused_with_the_new_one_when_its_time_is_over(table: Table) -> None:
-    """Each with its line; in the file that a run stored it is read for ever, without a notice."""
+def test_expired_old_key_is_refused_and_the_new_key_is_named(table: Table) -> None:
+    """Print its line; accept it for ever in a stored file, without a notice."""
     table(*KEYS, since=LONG_AGO)
     with pytest.raises(InputError) as raised:
         parse(LAB, "old.yaml")
@@ -261,10 +261,10 @@ def test_an_old_key_is_refused_with_the_new_one_when_its_time_is_over(table: Tab
     assert parse(LAB, "old.yaml", stored=True).title == "Old names"
 
 
-def test_check_shows_a_notice_once_on_standard_error_and_lists_it_in_json(
+def test_check_shows_a_rename_notice_once_and_lists_it_in_json(
     table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The file is correct: the exit code is 0."""
+    """Exit with code 0, because the file is valid."""
     table(*KEYS)
     file = tmp_path / "old.yaml"
     file.write_text(LAB)
@@ -284,8 +284,8 @@ def test_check_shows_a_notice_once_on_standard_error_and_lists_it_in_json(
 PUBLISHED = "measure,metric,of,value,unit,mtu\ntcp,received_bps,mean,9.4,Gbit/s,1500\n"
 
 
-def test_an_old_column_of_published_figures_is_accepted_with_a_notice(table: Table) -> None:
-    """It would be a factor, and the column it was renamed to be lacking."""
+def test_old_column_of_published_figures_is_accepted_with_a_notice(table: Table) -> None:
+    """Do not read it as a factor, with the new column missing."""
     with pytest.raises(InputError, match="no column statistic"):
         parse_published(PUBLISHED, "old.csv")
     table({"sort": Sort.CSV_COLUMN, "old": "of", "new": "statistic"})
@@ -295,8 +295,8 @@ def test_an_old_column_of_published_figures_is_accepted_with_a_notice(table: Tab
     assert figure.cell == {"mtu": "1500"}
 
 
-def test_an_old_column_is_refused_with_the_new_one_when_its_time_is_over(table: Table) -> None:
-    """By name."""
+def test_expired_old_column_is_refused_and_the_new_column_is_named(table: Table) -> None:
+    """Check the message."""
     table({"sort": Sort.CSV_COLUMN, "old": "of", "new": "statistic"}, since=LONG_AGO)
     with pytest.raises(InputError, match=r"old.csv:1: .*the column of; allowed: the column statistic"):
         parse_published(PUBLISHED, "old.csv")
@@ -340,7 +340,7 @@ measure:
 
 
 def check_with_package(tmp_path: Path, since: str) -> subprocess.CompletedProcess[str]:
-    """Check a file whose kind comes from a package that was written for an older iolab."""
+    """Check a file whose kind comes from a package for an older iolab."""
     package = tmp_path / "packages"
     (package / "iolab_old-1.0.dist-info").mkdir(parents=True)
     (package / "iolab_old.py").write_text(PACKAGE)
@@ -361,8 +361,8 @@ def check_with_package(tmp_path: Path, since: str) -> subprocess.CompletedProces
     )
 
 
-def test_a_package_that_imports_by_old_paths_works_with_a_notice_each(tmp_path: Path) -> None:
-    """A package that moved, one below it that moved elsewhere, and a public name: the same types as today."""
+def test_package_with_old_import_paths_works_with_a_notice_each(tmp_path: Path) -> None:
+    """Check a moved package, one below it that moved elsewhere, and a public name: the types are current."""
     ran = check_with_package(tmp_path, NOW)
     assert ran.returncode == 0, ran.stderr
     assert "correct" in ran.stdout
@@ -372,8 +372,8 @@ def test_a_package_that_imports_by_old_paths_works_with_a_notice_each(tmp_path: 
     assert "until iolab 0.3" in ran.stderr
 
 
-def test_an_old_import_path_is_refused_with_the_new_one_when_its_time_is_over(tmp_path: Path) -> None:
-    """The message names the package, the old path and the new one, and is no traceback."""
+def test_expired_import_path_is_refused_and_the_new_path_is_named(tmp_path: Path) -> None:
+    """Name the package and both paths, without a traceback."""
     ran = check_with_package(tmp_path, LONG_AGO)
     assert ran.returncode == ExitCode.HOST_CANNOT
     assert "iolab-old" in ran.stderr
@@ -381,8 +381,8 @@ def test_an_old_import_path_is_refused_with_the_new_one_when_its_time_is_over(tm
     assert "Traceback" not in ran.stderr
 
 
-def test_an_import_that_never_was_fails_as_usual() -> None:
-    """Whatever the table has."""
+def test_import_of_an_unknown_module_fails_as_usual() -> None:
+    """Ignore the alias table."""
     with pytest.raises(ModuleNotFoundError, match=r"No module named .iolab\.never_was"):
         import_module("iolab.never_was")
     with pytest.raises(AttributeError, match="has no attribute 'NeverWas'"):

@@ -1,4 +1,4 @@
-"""Files are whole or absent, and nobody else's is written or believed."""
+"""Files are complete or absent, and foreign ones are neither written nor trusted."""
 
 import os
 import stat
@@ -10,8 +10,8 @@ from iolab.errors import UnsupportedError
 from iolab.files import cache_folder, write_durably, write_whole
 
 
-def test_a_link_in_a_files_place_is_replaced_and_what_it_leads_to_stays(tmp_path: Path) -> None:
-    """A run folder of somebody else cannot make a report overwrite another file."""
+def test_write_whole_replaces_a_symbolic_link_and_keeps_its_target(tmp_path: Path) -> None:
+    """Prevent a foreign run folder from overwriting a different file."""
     precious, link = tmp_path / "precious", tmp_path / "report.html"
     precious.write_text("keep me")
     link.symlink_to(precious)
@@ -19,10 +19,8 @@ def test_a_link_in_a_files_place_is_replaced_and_what_it_leads_to_stays(tmp_path
     assert (precious.read_text(), link.read_text(), link.is_symlink()) == ("keep me", "a report", False)
 
 
-def test_a_file_that_cannot_be_written_leaves_what_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A disk that is full half-way."""
+def test_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulate a disk that becomes full."""
     there = tmp_path / "report.html"
     there.write_text("before")
 
@@ -36,8 +34,8 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_pipe_that_nobody_reads_is_an_error_and_no_wait(tmp_path: Path) -> None:
-    """A run folder of somebody else cannot make a report hang."""
+def test_pipe_without_a_reader_raises_an_error_instead_of_blocking(tmp_path: Path) -> None:
+    """Prevent a foreign run folder from blocking a report."""
     pipe = tmp_path / "report.html"
     os.mkfifo(pipe)
     with pytest.raises(OSError, match="no process reads from this pipe"):
@@ -48,14 +46,14 @@ def test_a_pipe_that_nobody_reads_is_an_error_and_no_wait(tmp_path: Path) -> Non
     os.close(reader)
 
 
-def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
-    """`--output /dev/stdout` stays a device."""
+def test_device_file_is_written_directly(tmp_path: Path) -> None:
+    """Keep `--output /dev/stdout` a device."""
     write_whole(Path(os.devnull), "a report")
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
 
 
-def test_a_durable_file_is_not_written_through_a_link(tmp_path: Path) -> None:
-    """Its name is known before: somebody could have put a link there."""
+def test_write_durably_refuses_a_symbolic_link(tmp_path: Path) -> None:
+    """Refuse it, because the file name is predictable."""
     (tmp_path / "k0.new").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
         write_durably(tmp_path / "k0.new", b"x")
@@ -64,44 +62,44 @@ def test_a_durable_file_is_not_written_through_a_link(tmp_path: Path) -> None:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a cache folder of this user."""
+    """Provide a cache folder of this user."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "iolab").mkdir(mode=0o755)
     return tmp_path / "iolab"
 
 
-def test_a_cache_of_ones_own_is_used_and_need_not_exist(cache: Path) -> None:
-    """It is made by whoever stores something."""
+def test_private_cache_is_used_and_need_not_exist(cache: Path) -> None:
+    """Create it on the first write."""
     assert cache_folder() == cache
     cache.rmdir()
     assert cache_folder() == cache
 
 
-def test_a_cache_of_another_user_is_not_believed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root would start what that user has put there."""
+def test_cache_of_a_different_user_is_refused(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prevent root from starting that user's files."""
     owner = cache.stat().st_uid
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     with pytest.raises(
-        UnsupportedError, match=f"user {owner}, and iolab runs as user {owner + 1}.*XDG_CACHE"
+        UnsupportedError, match=f"user {owner}, but iolab runs as user {owner + 1}.*XDG_CACHE"
     ):
         cache_folder()
 
 
-def test_a_cache_that_every_user_may_write_to_is_not_believed(cache: Path) -> None:
-    """Any of them could swap an image."""
+def test_world_writable_cache_is_refused(cache: Path) -> None:
+    """Refuse it, because any user could replace an image."""
     cache.chmod(0o777)
-    with pytest.raises(UnsupportedError, match="every user may write to it"):
+    with pytest.raises(UnsupportedError, match="writable by every user"):
         cache_folder()
 
 
-def test_a_cache_that_a_group_may_write_to_is_not_believed(cache: Path) -> None:
-    """Itself, or a folder above it, where its name can be given to another."""
+def test_group_writable_cache_is_refused(cache: Path) -> None:
+    """Check folders above it, too, in which it could be renamed."""
     cache.chmod(0o770)
-    with pytest.raises(UnsupportedError, match="a group may write to it"):
+    with pytest.raises(UnsupportedError, match="writable by a group"):
         cache_folder()
     cache.chmod(0o700)
     cache.parent.chmod(0o775)
-    with pytest.raises(UnsupportedError, match="a group may write to it"):
+    with pytest.raises(UnsupportedError, match="writable by a group"):
         cache_folder()
     cache.parent.chmod(0o1777)  # as /tmp
     assert cache_folder() == cache

@@ -1,4 +1,4 @@
-"""Frozen classes: what `dataclass(frozen=True, slots=True)` gives, without compiling it."""
+"""Frozen classes: equivalent to `dataclass(frozen=True, slots=True)`, without compiling code."""
 
 import copy
 import pickle
@@ -11,7 +11,7 @@ from iolab.frozen import frozen
 
 @frozen
 class Port:
-    """With a default, a default that is made, and a field that is neither compared nor shown."""
+    """A class with a default, a default factory, and a field that is neither compared nor shown."""
 
     name: str
     index: int = 1
@@ -21,14 +21,14 @@ class Port:
 
 @frozen(kw_only=True)
 class Tagged(Port):
-    """With a field that is only named, after those of its base."""
+    """A class with a keyword-only field after the fields of its base."""
 
     vlan: int
 
 
 @frozen
 class Named:
-    """With a field that is computed."""
+    """A class with a computed field."""
 
     text: str
     length: int = field(init=False)
@@ -39,11 +39,11 @@ class Named:
 
 @frozen
 class Nothing:
-    """Without fields."""
+    """A class without fields."""
 
 
-def test_values_are_compared_hashed_and_shown_by_their_fields() -> None:
-    """Only by those that count, and only with objects of the same class."""
+def test_frozen_objects_are_compared_hashed_and_shown_by_their_fields() -> None:
+    """Exclude uncompared fields and different classes."""
     port = Port("eth0", 2, ["eth1"])
     assert port == Port("eth0", index=2)
     assert hash(port) == hash(Port("eth0", 2))
@@ -54,16 +54,16 @@ def test_values_are_compared_hashed_and_shown_by_their_fields() -> None:
     assert len({Nothing(), Nothing()}) == 1
 
 
-def test_defaults_are_made_for_each_object() -> None:
-    """As a mutable default must be."""
+def test_default_factories_are_called_for_each_object() -> None:
+    """Share no mutable default."""
     first, second = Port("a"), Port("b")
     first.peers.append("c")
     assert second.peers == []
     assert first.answers is not second.answers
 
 
-def test_no_field_is_changed_added_or_removed() -> None:
-    """Whoever wants another value makes another object."""
+def test_fields_of_a_frozen_object_cannot_be_changed_added_or_removed() -> None:
+    """Require a new object for a new value."""
     port = Port("eth0")
     with pytest.raises(FrozenInstanceError, match="cannot assign to field 'name'"):
         port.name = "eth1"  # type: ignore[misc]
@@ -74,8 +74,8 @@ def test_no_field_is_changed_added_or_removed() -> None:
     assert not hasattr(port, "__dict__")
 
 
-def test_arguments_are_checked() -> None:
-    """As those of any function."""
+def test_constructor_arguments_of_a_frozen_object_are_checked() -> None:
+    """Raise TypeError like a function."""
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'name'"):
         Port()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="positional arguments but 5"):
@@ -83,8 +83,8 @@ def test_arguments_are_checked() -> None:
     assert Tagged("eth0", vlan=7).vlan == 7
 
 
-def test_what_takes_dataclasses_takes_them() -> None:
-    """`replace`, `fields`, `asdict`, `match`, copies and pickles."""
+def test_frozen_objects_work_with_dataclass_functions_match_copy_and_pickle() -> None:
+    """Check `replace`, `fields`, `asdict`, `match`, copies and pickles."""
     port = Tagged("eth0", vlan=7)
     assert replace(port, index=3) == Tagged("eth0", 3, vlan=7)
     assert [each.name for each in fields(port)] == ["name", "index", "peers", "answers", "vlan"]

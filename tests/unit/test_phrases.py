@@ -1,6 +1,7 @@
-"""Every phrase that the code states is in the English files, with its places, and each of them is stated somewhere."""
+"""Every phrase in code has an English text with the same placeholders, and every text is used."""
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,54 @@ from iolab.locale import Phrase, phrases
 
 ROOT = Path(iolab.__file__).parent
 ENGLISH = Path(phrases.__file__).parent / phrases.ENGLISH
-DONE = ("agent", "cli", "experiment", "lab", "registry", "run", "store", "units.py")
-"""Packages and modules whose errors and printed lines have no words of their own."""
+DONE = (
+    "agent",
+    "analysis",
+    "cli",
+    "experiment",
+    "files.py",
+    "image",
+    "instruments",
+    "lab",
+    "measures",
+    "plan",
+    "registry",
+    "results",
+    "run",
+    "store",
+    "trial",
+    "units.py",
+)
+"""Packages and modules whose errors and printed lines contain no text."""
+WORDLESS = (
+    "agent",
+    "analysis",
+    "cli",
+    "image",
+    "instruments",
+    "measures",
+    "plan",
+    "registry",
+    "run",
+    "store",
+    "trial",
+)
+"""Packages in which no text at all is a sentence, whatever its purpose."""
+SMALL_WORDS = (
+    "a an and are as at be by cannot from has have is its no not of or that the than this to was with without"
+)
+SENTENCE = re.compile(rf"[a-z]{{2,}},? (?:{SMALL_WORDS.replace(' ', '|')})\b")
+COMMAND = re.compile(r"[$|&<>]|^-|\b(?:echo|exec)\b")
+"""Pattern that matches shell commands, but no sentence."""
+NOT_OURS = {
+    "FATAL ERROR: Failed to write", "Could not resolve", "Could not connect", "Unable to connect",
+    "closed by remote host", "Could not resolve hostname", "No route to host", "Network is unreachable",
+    "VFS: Unable to mount root fs", "Cannot allocate memory", "Unable to parse device",
+    "unable to connect", "Invalid or incomplete multibyte", "Transport endpoint is not connected",
+}  # fmt: skip
+"""Texts that other programs and kernels print, and for which iolab searches."""
+CODES = {"t on the log scale", "drift of 20 %", ", the switch of ", "cpu of ", "set by iolab", "passed by"}
+"""Texts that are stored or compared: names of methods, states of guests, values that were read back."""
 ERRORS = {"AgentError", "InterruptedRun", "LabError", "StoreError", "TrialFailed", "UnsupportedError"}
 SAID_AT = {
     "Problem": 1,
@@ -24,11 +71,15 @@ SAID_AT = {
     "BadAnswer": 1,
     "UnitError": 1,
     "CaptureError": 0,
+    "JobProblem": 0,
+    "ValueError": 0,
+    "TypeError": 0,
+    "_values": 1,
     **dict.fromkeys(ERRORS, 0),
 }
-"""Call to the index of its first argument that is shown."""
+"""Function to the index of its first argument that is shown to the user."""
 PARTS = {"doing", "seen", "allowed", "advice"}
-"""Names of what a problem says."""
+"""Names of the parts of a problem."""
 
 
 def calls(path: Path) -> Iterator[ast.Call]:
@@ -37,7 +88,7 @@ def calls(path: Path) -> Iterator[ast.Call]:
 
 
 def named(call: ast.Call) -> str:
-    """Return the name of what is called."""
+    """Return the name of the called function."""
     match call.func:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
@@ -45,7 +96,7 @@ def named(call: ast.Call) -> str:
 
 
 def stated() -> dict[str, list[tuple[str, frozenset[str | None]]]]:
-    """Code to where it is stated, and the parameters there."""
+    """Return each code with its places in the source and the parameters there."""
     found: dict[str, list[tuple[str, frozenset[str | None]]]] = {}
     for path in sorted(ROOT.rglob("*.py")):
         for call in calls(path):
@@ -60,20 +111,20 @@ def stated() -> dict[str, list[tuple[str, frozenset[str | None]]]]:
 
 
 def in_files() -> dict[str, frozenset[str]]:
-    """Code to the places of its template."""
+    """Return code to the placeholders of its template."""
     return {
         f"{file.stem}.{name}": frozenset(place for _, place, _, _ in Formatter().parse(text) if place)
         for file in ENGLISH.glob("*.toml")
         for name, text in tomllib.loads(file.read_text()).items()
-        if file.stem not in (phrases.LISTS, "report") and not name.endswith(phrases.ONE)
+        if file.stem not in (phrases.LISTS, "report", "help") and not name.endswith(phrases.ONE)
     }
 
 
 STATED, IN_FILES = stated(), in_files()
 
 
-def test_every_phrase_of_the_code_has_words_with_the_places_that_the_code_fills() -> None:
-    """A code without words would be shown as it is; a place without a value would break the message."""
+def test_every_phrase_in_code_has_a_text_with_the_same_placeholders() -> None:
+    """Prevent untranslated codes and broken placeholders."""
     wrong = [
         f"{place}: {code}"
         for code, uses in STATED.items()
@@ -83,13 +134,13 @@ def test_every_phrase_of_the_code_has_words_with_the_places_that_the_code_fills(
     assert wrong == []
 
 
-def test_no_words_are_left_that_no_code_states() -> None:
-    """A translator is not asked for text that nobody sees."""
+def test_every_text_is_used_by_code() -> None:
+    """Spare translators unused texts."""
     assert IN_FILES.keys() - STATED.keys() == set()
 
 
 def has_words(node: ast.expr) -> bool:
-    """Whether an argument is a sentence that is written in the code, not a value."""
+    """Whether an argument is a sentence in code, not a value."""
     match node:
         case ast.Constant(value=str(text)):
             return " " in text.strip() and text.replace(" ", "").isalpha()
@@ -118,8 +169,8 @@ def assigned(path: Path) -> Iterator[tuple[str, ast.expr]]:
 
 
 @pytest.mark.parametrize("part", DONE)
-def test_an_error_is_stated_as_phrases_not_in_words(part: str) -> None:
-    """Words in code would be English in every language."""
+def test_errors_are_phrases_and_contain_no_text(part: str) -> None:
+    """Prevent English text in code, in any language."""
     paths = (ROOT / part).rglob("*.py") if (ROOT / part).is_dir() else [ROOT / part]
     wrong = []
     for path in paths:
@@ -133,10 +184,31 @@ def test_an_error_is_stated_as_phrases_not_in_words(part: str) -> None:
     assert wrong == []
 
 
-def test_a_phrase_within_a_phrase_and_the_items_of_a_list_are_in_the_same_language(
+@pytest.mark.parametrize("part", WORDLESS)
+def test_python_code_contains_no_sentence(part: str) -> None:
+    """Check errors, lines of output, help and headings."""
+    wrong = []
+    for path in (ROOT / part).rglob("*.py"):
+        nodes = [*ast.walk(ast.parse(path.read_text()))]
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        defects = [call for call in calls(path) if named(call) == "LookupError"]  # of a caller in the program
+        exempt = docstrings | {ast.unparse(text) for call in defects for text in call.args}
+        for node in nodes:
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and exempt.isdisjoint((id(node), ast.unparse(node)))
+            ):
+                text = node.value
+                if SENTENCE.search(text) and not COMMAND.search(text) and text not in NOT_OURS | CODES:
+                    wrong.append(f"{path}:{node.lineno}: {text!r}")
+    assert wrong == []
+
+
+def test_nested_phrases_and_list_items_use_the_same_language(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is put together is put together by the language."""
+    """Let the language compose the text."""
     other = {"one-of-options": "<{options:or}>", "text": "TEXT", "a-list": "LIST"}
     read = {("xx", "check"): other, ("xx", "lists"): {"or": " / "}}
     monkeypatch.setattr(phrases, "templates", lambda language, file: read.get((language, file), {}))
@@ -144,13 +216,21 @@ def test_a_phrase_within_a_phrase_and_the_items_of_a_list_are_in_the_same_langua
     assert phrase.say("xx") == "<TEXT / none / LIST>"
 
 
-def test_a_language_that_lacks_a_phrase_shows_the_english_one() -> None:
-    """A new message does not break a translation."""
+def test_error_with_a_phrase_is_shown_in_the_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check a ValueError, which is often the reason that an error of iolab states."""
+    read = {("xx", "check"): {"text": "TEXT"}, ("xx", "errors"): {"failed-with-reason": "{what}> {reason}"}}
+    monkeypatch.setattr(phrases, "templates", lambda language, file: read.get((language, file), {}))
+    phrase = Phrase("errors.failed-with-reason", what="plan.json", reason=ValueError(Phrase("check.text")))
+    assert phrase.say("xx") == "plan.json> TEXT"
+
+
+def test_phrase_missing_from_a_language_is_shown_in_english() -> None:
+    """Keep old translations usable."""
     assert Phrase("check.text").say("xx") == str(Phrase("check.text")) == "text"
 
 
-def test_a_count_of_one_has_its_own_words_where_a_language_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Languages differ in which numbers take the plural."""
+def test_language_may_have_a_separate_text_for_a_count_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Support different plural rules."""
     read = {
         ("en", "check"): {"cells": "{count} cells", "cells-if-one": "{count} cell"},
         ("xx", "check"): {"cells": "c{count}"},
@@ -160,19 +240,19 @@ def test_a_count_of_one_has_its_own_words_where_a_language_has_them(monkeypatch:
     assert (str(one), str(two), one.say("xx")) == ("1 cell", "2 cells", "c1")
 
 
-def test_a_phrase_that_no_language_has_shows_its_code() -> None:
-    """The user still sees what went wrong."""
+def test_phrase_without_a_text_is_shown_as_its_code() -> None:
+    """Show the user at least the code."""
     assert str(Phrase("check.nowhere", key="mtu")) == "check.nowhere {'key': 'mtu'}"
 
 
-def test_a_phrase_within_other_text_is_refused() -> None:
-    """It would be English in every language, and nobody would notice."""
+def test_phrase_in_an_f_string_is_refused() -> None:
+    """Prevent text that stays English unnoticed."""
     with pytest.raises(TypeError, match=r"check\.text within other text"):
         f"saw {Phrase('check.text')}"
 
 
-def test_every_file_of_a_language_reads_as_the_toml_that_it_is() -> None:
-    """Whether or not each line of it is a name and a text."""
+def test_language_file_reader_agrees_with_the_toml_parser() -> None:
+    """Read names and texts quickly, and everything else by the parser."""
     for path in (Path(phrases.__file__).parent).glob("*/*.toml"):
         assert phrases.templates(path.parent.name, path.stem) == tomllib.loads(
             path.read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
-//! `iolab-agent disk`: one disk program in a process of its own, so that it can be pinned, limited and ended by itself.
-//! The request is a JSON object on standard input, the report one on standard output; `contract/disk-v1.md` has both.
+//! `iolab-agent disk`: runs one disk program in a separate process, so that it can be pinned, limited and
+//! killed separately. The request is a JSON object on standard input, and the report is a JSON object on
+//! standard output; `contract/disk-v1.md` defines both.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -11,22 +12,22 @@ use iolab_sys::attach_without_readahead;
 
 use crate::kernel::clock::now_ns;
 
-/// What asks for it on the command line.
+/// Command-line argument that runs a disk program.
 pub const ARGUMENT: &str = "disk";
 
-/// What asks on the command line for a loop device on a file.
+/// Command-line argument that attaches a loop device to a file.
 pub const ATTACH: &str = "attach";
 
-/// The longest request that is read; iolab sends none as long (bytes).
+/// Maximum length of a request in bytes; requests of iolab are shorter.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Carries the request out.
+/// Execute the disk request on standard input.
 pub fn serve() -> anyhow::Result<()> {
     let mut text = String::new();
     io::stdin().take(MOST_BYTES).read_to_string(&mut text).context("reading the request")?;
     let request: Request =
         serde_json::from_str(&text).context("reading the request (see contract/disk-v1.md)")?;
-    // Each acknowledgement must be out before the next block is written: the machine may be gone then.
+    // Write each acknowledgement before the next block is written, because the machine may crash at any time.
     let mut tell = |line: &str| {
         let mut out = io::stdout().lock();
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -36,7 +37,7 @@ pub fn serve() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Attaches a loop device that reads nothing ahead to the file `given`, and prints its node.
+/// Attach a loop device without read-ahead to the file `given`, and print its device node.
 pub fn attach(given: Option<OsString>) -> anyhow::Result<()> {
     let file = PathBuf::from(given.context("attaching a loop device takes the path of a file")?);
     let node = attach_without_readahead(&file)

@@ -1,6 +1,7 @@
-//! `iolab-agent`: works for an iolab controller on one kernel. The protocol is `contract/agent-v1.md`.
+//! `iolab-agent`: works for an iolab controller on one kernel. `contract/agent-v1.md` defines the protocol.
 //!
-//! With no argument it speaks the protocol on standard input and output; `launch` is how it starts programs.
+//! Without arguments the program speaks the protocol on standard input and output; with `launch` it launches the
+//! programs of an agent.
 
 mod changes;
 mod disk;
@@ -86,16 +87,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the agent is on its machine.
+/// Role of the agent on its machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// One process among others.
+    /// An ordinary process.
     Visitor,
-    /// The first process.
+    /// The first process (PID 1).
     Init,
 }
 
-/// The exit status of `outcome`, whose error goes to standard error.
+/// Log the error of `outcome`, if any, and return the exit status.
 fn exit(outcome: anyhow::Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -115,7 +116,7 @@ fn work(silence: Option<Duration>, role: Role) -> anyhow::Result<std::convert::I
     let user = Uid::effective();
     let state = StateFolder::open()?;
     let host_interfaces = (!user.is_root()).then(facts::interfaces);
-    // The way out must be there before the agent goes in.
+    // The process that stays outside the namespaces must be started before the agent enters namespaces.
     let door = (!user.is_root()).then(macvtap::Door::make);
     let refusal = if user.is_root() {
         None
@@ -140,12 +141,12 @@ fn work(silence: Option<Duration>, role: Role) -> anyhow::Result<std::convert::I
     }
     let ends = Arc::clone(&host);
     host.output.begin(move || ending::end(&ends, |_| {})).context("starting a thread")?;
-    // Nothing can be waiting before the first line.
+    // The queue is empty before the first line, so sending cannot fail.
     let _ = host.output.send(&NotificationLine::from(Notification::Hello(hello)));
     serve::serve(&host)
 }
 
-/// The journal's author: this process.
+/// Return this process as the author of the journal.
 fn introduce(rootless: bool) -> anyhow::Result<Author> {
     let pid = std::process::id();
     let seen = procfs::stat(pid).context("reading /proc/self/stat; is /proc mounted?")?;
@@ -158,7 +159,8 @@ fn introduce(rootless: bool) -> anyhow::Result<Author> {
     })
 }
 
-/// Blocked in every thread, so that the one that waits gets them. Interrupts from the keyboard are the controller's to handle.
+/// Block the signals in all threads, so that one thread receives them. The controller handles keyboard
+/// interrupts.
 fn block_signals(role: Role) -> anyhow::Result<SigSet> {
     let mut signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT]);
     if role == Role::Init {
@@ -189,6 +191,6 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn log(text: &str) {
-    // Without a standard error there is nobody to tell.
+    // Without standard error there is no place for the message.
     let _ = writeln!(io::stderr(), "iolab-agent: {text}");
 }

@@ -1,15 +1,16 @@
-//! `iolab-agent roundtrip REQUEST`: one end of round trips in a process of its own, so that it can be pinned, watched and ended
-//! by itself. The request is a JSON object, the report the last line of standard output; `contract/roundtrip-v1.md` has both.
+//! `iolab-agent roundtrip REQUEST`: runs one end of a round-trip measurement in a separate process, so that this end
+//! can be pinned, measured and killed separately. The request is a JSON object, and the report is the last line of
+//! standard output; `contract/roundtrip-v1.md` defines both.
 
 use std::io::{self, Write};
 
 use anyhow::Context;
 use iolab_roundtrip::{Report, Request};
 
-/// What asks for it on the command line.
+/// Command-line argument that runs one end of a round-trip measurement.
 pub const ARGUMENT: &str = "roundtrip";
 
-/// Carries the request out.
+/// Execute the request for one end of a round-trip measurement.
 pub fn serve(request: Option<&str>) -> anyhow::Result<()> {
     let doing = "reading the request (see contract/roundtrip-v1.md)";
     let request: Request = serde_json::from_str(request.unwrap_or_default()).context(doing)?;
@@ -20,7 +21,7 @@ pub fn serve(request: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a server writes when it can be asked.
+/// Line that a server writes as soon as it accepts requests.
 const READY: &str = "ready";
 
 fn tell(line: &str) {

@@ -1,4 +1,4 @@
-//! A confined program reaches what it was given, and nothing else: by a shell that tries.
+//! Tests with a shell that a confined program can access only the objects that it was given.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -12,7 +12,8 @@ use std::process::Command;
 use common::{eventually, is_root, processes_with, sleep_mark, start_as_nobody, state_folder, Agent, BINARY};
 use serde_json::{json, Value};
 
-/// What a shell could do by itself, a line for each that it did. It has no program beside it that it could start.
+/// Script of shell builtins that prints a line for each action that succeeds. The confined shell can start no other
+/// program.
 const TRIES: &str = r#"
 for file in "$1" /etc/shadow /etc/hostname /root /home /run/netns /bin/sh /usr/bin/env /sys/class/net /dev/loop0 /dev/sda; do
     [ -e "$file" ] && echo "sees $file"
@@ -51,7 +52,8 @@ struct Canary {
     own: std::path::PathBuf,
 }
 
-/// A file and a program outside, which everybody may write and start, and a folder of the program's own.
+/// Create a file and a program outside the confinement, which every user may write and execute, and a folder for the
+/// confined program.
 fn canary() -> Canary {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -77,8 +79,8 @@ impl Canary {
 }
 
 #[test]
-fn a_confined_program_reaches_its_folder_and_nothing_else() {
-    if !is_root("a_confined_program_reaches_its_folder_and_nothing_else") {
+fn confined_program_reaches_only_its_folder() {
+    if !is_root("confined_program_reaches_only_its_folder") {
         return;
     }
     let (state, canary) = (state_folder(), canary());
@@ -90,7 +92,7 @@ fn a_confined_program_reaches_its_folder_and_nothing_else() {
     assert_eq!(fs::metadata(canary.own.join("file")).unwrap().uid(), 65_520);
 }
 
-/// The answer to `process.start` of a confined shell, and what the shell reads of itself.
+/// Return the reply to `process.start` for a confined shell, and the facts that the shell reads about itself.
 fn walls_and_status(agent: &mut Agent, folder: &Path) -> (Value, String) {
     let script = r#"while read -r name rest; do case $name in Seccomp:|Uid:) echo "$name $rest" ;; esac; done </proc/self/status"#;
     let params = json!({"id": "p", "argv": ["sh", "-c", script], "confined": {"folders": [folder]}});
@@ -100,8 +102,8 @@ fn walls_and_status(agent: &mut Agent, folder: &Path) -> (Value, String) {
 }
 
 #[test]
-fn the_answer_says_which_of_the_optional_walls_are_around_a_program() {
-    if !is_root("the_answer_says_which_of_the_optional_walls_are_around_a_program") {
+fn answer_lists_the_optional_confinement_of_a_program() {
+    if !is_root("answer_lists_the_optional_confinement_of_a_program") {
         return;
     }
     let (state, canary) = (state_folder(), canary());
@@ -119,9 +121,9 @@ fn the_answer_says_which_of_the_optional_walls_are_around_a_program() {
 }
 
 #[test]
-fn without_root_a_confined_program_has_the_same_walls_but_for_its_user() {
+fn rootless_confined_program_has_the_same_confinement_except_for_its_user() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-    let test = "without_root_a_confined_program_has_the_same_walls_but_for_its_user";
+    let test = "rootless_confined_program_has_the_same_confinement_except_for_its_user";
     let Some(mut agent) = start_as_nobody(folder.path(), test) else { return };
     let canary = canary();
     let words = [canary.file.as_str(), &canary.program, canary.own.to_str().unwrap()];
@@ -132,8 +134,8 @@ fn without_root_a_confined_program_has_the_same_walls_but_for_its_user() {
 }
 
 #[test]
-fn what_a_confined_program_left_running_ends_with_it() {
-    if !is_root("what_a_confined_program_left_running_ends_with_it") {
+fn child_processes_of_a_confined_program_end_with_it() {
+    if !is_root("child_processes_of_a_confined_program_end_with_it") {
         return;
     }
     let (state, canary) = (state_folder(), canary());
@@ -146,8 +148,8 @@ fn what_a_confined_program_left_running_ends_with_it() {
 }
 
 #[test]
-fn a_confined_program_ends_when_its_agent_is_killed() {
-    if !is_root("a_confined_program_ends_when_its_agent_is_killed") {
+fn confined_program_ends_when_its_agent_is_killed() {
+    if !is_root("confined_program_ends_when_its_agent_is_killed") {
         return;
     }
     let (state, canary) = (state_folder(), canary());
@@ -166,8 +168,8 @@ fn a_confined_program_ends_when_its_agent_is_killed() {
 }
 
 #[test]
-fn programs_that_follow_a_confined_one_are_among_all_processes() {
-    if !is_root("programs_that_follow_a_confined_one_are_among_all_processes") {
+fn programs_started_after_a_confined_program_are_in_the_pid_namespace_of_the_host() {
+    if !is_root("programs_started_after_a_confined_program_are_in_the_pid_namespace_of_the_host") {
         return;
     }
     let (state, canary) = (state_folder(), canary());
@@ -177,8 +179,8 @@ fn programs_that_follow_a_confined_one_are_among_all_processes() {
 }
 
 #[test]
-fn a_program_is_not_started_where_a_wall_cannot_be_had() {
-    if !is_root("a_program_is_not_started_where_a_wall_cannot_be_had") {
+fn program_is_not_started_if_its_confinement_is_impossible() {
+    if !is_root("program_is_not_started_if_its_confinement_is_impossible") {
         return;
     }
     let (state, canary) = (state_folder(), canary());
@@ -193,8 +195,8 @@ fn a_program_is_not_started_where_a_wall_cannot_be_had() {
 }
 
 #[test]
-fn what_is_no_block_device_is_shown_to_nobody_as_one() {
-    if !is_root("what_is_no_block_device_is_shown_to_nobody_as_one") {
+fn file_that_is_not_a_block_device_is_refused_for_confinement() {
+    if !is_root("file_that_is_not_a_block_device_is_refused_for_confinement") {
         return;
     }
     let state = state_folder();

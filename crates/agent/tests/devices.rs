@@ -1,4 +1,4 @@
-//! Devices between two ports, through the real binary: what they let through, hold and refuse.
+//! Tests with the real binary of devices between two ports: which frames they forward, delay and drop.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -9,8 +9,8 @@ use common::{is_root, state_folder, Agent};
 use serde_json::{json, Value};
 
 #[test]
-fn a_token_bucket_lets_through_what_it_says() {
-    if !is_root("a_token_bucket_lets_through_what_it_says") {
+fn token_bucket_passes_its_rate_and_burst() {
+    if !is_root("token_bucket_passes_its_rate_and_burst") {
         return;
     }
     let state = state_folder();
@@ -35,7 +35,7 @@ fn a_token_bucket_lets_through_what_it_says() {
         [&sent["offered_frames"], &counts["passed_frames"], &counts["dropped_frames"]].map(number);
     assert_eq!(offered, passed + dropped, "{counts}");
     assert_eq!(passed, number(&received["received_frames"]) + number(&received["socket"]["dropped_frames"]));
-    // The bucket keeps what the sender, held up, leaves for 200 ms; only a longer stall is lost to it.
+    // The bucket absorbs the frames of a sender stall of up to 200 ms; frames are lost only after a longer stall.
     let stalled_ns: u64 = sent["stalls"]
         .as_array()
         .unwrap()
@@ -47,7 +47,7 @@ fn a_token_bucket_lets_through_what_it_says() {
     assert_eq!(received["lost_frames"], offered - number(&received["received_frames"]));
 }
 
-/// One trial at `frames_per_second` through a device in the middle that forwards with `impairment` both ways.
+/// Run one trial at `frames_per_second` through a device that forwards with `impairment` in both directions.
 fn run_through(lab: &mut Lab, impairment: &Value, frames_per_second: u64) -> (Value, Value, u64) {
     for (id, from, to) in [("there", "left", "right"), ("back", "right", "left")] {
         let action = json!({"kind": "forward", "interface": to});
@@ -71,21 +71,23 @@ fn run_through(lab: &mut Lab, impairment: &Value, frames_per_second: u64) -> (Va
     (ran["receivers"][0].clone(), counts, offered)
 }
 
-/// Frames that a device let through or lost. Others wait in it where this machine held it up until the trial was over.
+/// Return the number of frames that a device forwarded or dropped. Other frames are still in the device if this machine
+/// stalled the device until the end of the trial.
 fn decided(counts: &Value) -> u64 {
     number(&counts["passed_frames"]) + number(&counts["dropped_frames"])
 }
 
 #[test]
-fn a_delaying_device_holds_every_frame_for_its_delay() {
-    if !is_root("a_delaying_device_holds_every_frame_for_its_delay") {
+fn delaying_device_holds_every_frame_for_its_delay() {
+    if !is_root("delaying_device_holds_every_frame_for_its_delay") {
         return;
     }
     let state = state_folder();
     let mut lab = Lab::new(Agent::start(state.path()), "delay", 3);
     for delay_ns in [0, 1_000_000, 20_000_000] {
         let impairment = json!({"kind": "delay", "delay_ns": delay_ns});
-        // How late most are depends on what else this machine does; that none is early does not, and some are prompt.
+        // The typical lateness depends on the load of this machine, but on any machine no frame is early and some
+        // frames are on time.
         let prompt = (0..TRIES).any(|_| {
             let (received, counts, offered) = run_through(&mut lab, &impairment, 5_000);
             assert_eq!((&counts["dropped_frames"], &received["reordered_frames"]), (&json!(0), &json!(0)));
@@ -98,8 +100,8 @@ fn a_delaying_device_holds_every_frame_for_its_delay() {
 }
 
 #[test]
-fn a_stalling_device_holds_what_arrives_until_the_stall_is_over() {
-    if !is_root("a_stalling_device_holds_what_arrives_until_the_stall_is_over") {
+fn stalling_device_holds_frames_until_the_end_of_the_stall() {
+    if !is_root("stalling_device_holds_frames_until_the_end_of_the_stall") {
         return;
     }
     let state = state_folder();
@@ -109,7 +111,8 @@ fn a_stalling_device_holds_what_arrives_until_the_stall_is_over() {
         let (received, counts, offered) = run_through(&mut lab, &impairment, 5_000);
         assert_eq!((&counts["dropped_frames"], &received["reordered_frames"]), (&json!(0), &json!(0)));
         let (latency, most) = (&received["latency_ns"], number(&received["latency_ns"]["max"]));
-        // A tenth of the time is stalls, in which frames wait for half of it on average; a busy machine adds to both.
+        // Stalls take a tenth of the time, and the frames that arrive in them wait for half a stall on average; on a
+        // busy machine both figures are larger.
         let mean = number(&latency["sum"]) / number(&latency["count"]);
         number(&counts["passed_frames"]) == offered
             && most >= 19_500_000
@@ -119,24 +122,25 @@ fn a_stalling_device_holds_what_arrives_until_the_stall_is_over() {
     assert!(as_told);
 }
 
-/// A line in user space: 8 Mbit/s carry 1000 frames of 1000 B in a second, and the queue takes 50 of those that are too many.
+/// A user-space line of 8 Mbit/s carries 1000 frames of 1000 B per second, and its queue holds 50 of the excess frames.
 #[test]
-fn a_line_in_user_space_carries_its_rate() {
-    if !is_root("a_line_in_user_space_carries_its_rate") {
+fn user_space_line_carries_its_rate() {
+    if !is_root("user_space_line_carries_its_rate") {
         return;
     }
     let state = state_folder();
     let mut lab = Lab::new(Agent::start(state.path()), "line", 3);
     let line = |queue: Value| json!({"kind": "line", "rate": {"kind": "bits", "bps": 64 * 8 * 1000}, "queue": queue});
-    // Five times what the line carries: on a busy machine a sender may send much less, and then nothing waits.
+    // Send at five times the line rate, because a sender on a busy machine may send much less than requested, and below
+    // the line rate no frame waits.
     let filled = (0..TRIES).any(|_| {
         let (received, counts, offered) =
             run_through(&mut lab, &line(json!({"kind": "frames", "frames": 50})), 5_000);
-        // However the sender was held up, no more leave than in a second and from the queue.
+        // Regardless of sender stalls, at most the frames of one second and those in the queue leave the device.
         let (passed, dropped) = (number(&counts["passed_frames"]), number(&counts["dropped_frames"]));
         assert!(passed <= 1_060, "{counts}");
         assert!(number(&received["lost_frames"]) >= dropped, "{received}");
-        // 50 frames wait for a millisecond each.
+        // Each of 50 frames waits for one millisecond.
         number(&received["lost_frames"]) == dropped
             && decided(&counts) == offered
             && dropped > 0
@@ -145,9 +149,48 @@ fn a_line_in_user_space_carries_its_rate() {
     assert!(filled);
 }
 
+/// A line of 500 kbit/s receives 100 echo requests of 1 kB eight times as fast as it can send them: the kernel at the
+/// far end counts the requests that arrive with the codepoint CE. A frame without the codepoint ECT is never marked.
 #[test]
-fn devices_that_cannot_be_are_refused() {
-    if !is_root("devices_that_cannot_be_are_refused") {
+fn user_space_line_marks_frames_that_support_ecn() {
+    if !is_root("user_space_line_marks_frames_that_support_ecn") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "ecn", 3);
+    let [near, middle, far] = [0, 1, 2].map(|place: usize| lab.netns[place].clone());
+    for (netns, interface, address) in [(&near, "right", "198.18.0.1/24"), (&far, "left", "198.18.0.2/24")] {
+        lab.agent.run(&["ip", "-n", netns, "addr", "add", address, "dev", interface]);
+    }
+    let line = json!({
+        "kind": "line", "rate": {"kind": "bits", "bps": 500_000}, "queue": {"kind": "frames", "frames": 1000},
+        "mark_above": {"kind": "frames", "frames": 1},
+    });
+    for (id, from, to) in [("there", "left", "right"), ("back", "right", "left")] {
+        let action = json!({"kind": "forward", "interface": to});
+        let device =
+            json!({"id": id, "netns": middle, "interface": from, "impairments": [line], "action": action});
+        assert_eq!(lab.agent.call("device.start", device)["mode"], "user");
+    }
+    for (tos, marked) in [("0", 0..=0), ("2", 50..=100)] {
+        let echo =
+            ["ping", "-q", "-c", "100", "-i", "0.002", "-s", "1000", "-W", "5", "-Q", tos, "198.18.0.2"];
+        lab.agent.run(&[&["ip", "netns", "exec", &near], &echo[..]].concat());
+        let counted = lab.agent.run(&["ip", "netns", "exec", &far, "nstat", "-asz", "IpExtInCEPkts"]);
+        let count: u64 = counted
+            .split_whitespace()
+            .skip_while(|word| *word != "IpExtInCEPkts")
+            .nth(1)
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert!(marked.contains(&count), "{tos}: {counted}");
+    }
+}
+
+#[test]
+fn invalid_devices_are_refused() {
+    if !is_root("invalid_devices_are_refused") {
         return;
     }
     let state = state_folder();

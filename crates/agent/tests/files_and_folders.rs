@@ -1,4 +1,4 @@
-//! Files passed to programs, and scratch folders, asked of the real binary.
+//! Files passed to programs, and scratch folders, with the real binary.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -15,7 +15,7 @@ fn tap(fd: i32, netns: &str, name: &str, multi_queue: bool) -> Value {
     json!({"fd": fd, "open": {"kind": "tap", "netns": netns, "name": name, "vnet_header": true, "multi_queue": multi_queue}})
 }
 
-/// What the program `id` printed of itself, once it has ended.
+/// Return the output of program `id` after the program has ended.
 fn told(agent: &mut Agent, id: &str) -> String {
     let ended = agent.call("process.wait", json!({"id": id}));
     assert_eq!(ended["exit_status"], 0, "{ended}");
@@ -23,8 +23,8 @@ fn told(agent: &mut Agent, id: &str) -> String {
 }
 
 #[test]
-fn a_tap_is_the_programs_and_goes_with_it() {
-    if !is_root("a_tap_is_the_programs_and_goes_with_it") {
+fn tap_interface_belongs_to_a_program_and_is_removed_with_the_program() {
+    if !is_root("tap_interface_belongs_to_a_program_and_is_removed_with_the_program") {
         return;
     }
     let state = state_folder();
@@ -53,7 +53,7 @@ fn a_tap_is_the_programs_and_goes_with_it() {
 }
 
 #[test]
-fn devices_come_under_their_numbers_whatever_numbers_the_agent_uses() {
+fn passed_devices_get_their_numbers_whatever_descriptors_the_agent_uses() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let numbers: Vec<i32> = (3..40).chain([511]).collect();
@@ -72,7 +72,7 @@ fn devices_come_under_their_numbers_whatever_numbers_the_agent_uses() {
 }
 
 #[test]
-fn what_cannot_be_passed_is_refused_before_anything_starts() {
+fn unsuitable_files_are_refused_before_a_program_starts() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let device = |fd: i32, path: &str| json!({"fd": fd, "open": {"kind": "device", "path": path}});
@@ -102,8 +102,8 @@ fn what_cannot_be_passed_is_refused_before_anything_starts() {
 }
 
 #[test]
-fn a_macvtap_is_its_own_although_another_namespace_has_one_of_the_same_number() {
-    if !is_root("a_macvtap_is_its_own_although_another_namespace_has_one_of_the_same_number") {
+fn macvtap_is_selected_by_namespace_even_with_equal_interface_numbers() {
+    if !is_root("macvtap_is_selected_by_namespace_even_with_equal_interface_numbers") {
         return;
     }
     let state = state_folder();
@@ -144,7 +144,7 @@ fn a_macvtap_is_its_own_although_another_namespace_has_one_of_the_same_number() 
 }
 
 #[test]
-fn a_folder_is_private_empty_and_gone_with_the_agent() {
+fn folder_is_private_and_removed_with_the_agent() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let made = agent.call("folder.create", json!({"name": "dut"}));
@@ -164,7 +164,7 @@ fn a_folder_is_private_empty_and_gone_with_the_agent() {
 }
 
 #[test]
-fn a_deleted_folder_can_be_made_again_and_only_own_ones_are_deleted() {
+fn deleted_folder_can_be_created_again_and_foreign_folders_are_not_deleted() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     for _ in 0..2 {
@@ -183,7 +183,7 @@ fn a_deleted_folder_can_be_made_again_and_only_own_ones_are_deleted() {
 }
 
 #[test]
-fn the_folders_of_a_dead_agent_are_undone_by_the_next() {
+fn folders_of_a_dead_agent_are_undone_by_the_next_agent() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     agent.call("folder.create", json!({"name": "dut"}));
@@ -198,7 +198,7 @@ fn the_folders_of_a_dead_agent_are_undone_by_the_next() {
 }
 
 #[test]
-fn an_undo_that_names_a_folder_elsewhere_removes_nothing() {
+fn undo_with_a_foreign_folder_is_refused() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let outside = state.path().join("outside");
@@ -213,10 +213,10 @@ fn an_undo_that_names_a_folder_elsewhere_removes_nothing() {
 }
 
 #[test]
-fn a_rootless_agents_programs_find_the_folder_and_get_taps() {
+fn programs_of_a_rootless_agent_access_their_folder_and_taps() {
     let folder = state_folder();
     let Some(mut agent) =
-        start_as_nobody(folder.path(), "a_rootless_agents_programs_find_the_folder_and_get_taps")
+        start_as_nobody(folder.path(), "programs_of_a_rootless_agent_access_their_folder_and_taps")
     else {
         return;
     };
@@ -235,10 +235,10 @@ fn a_rootless_agents_programs_find_the_folder_and_get_taps() {
     eventually("the agent has gone", || !Path::new(&format!("/proc/{pid}")).exists());
 }
 
-/// What a program sees as a user of its own, with a file in a closed folder, one that stays hidden, and a device.
+/// Check a program with a dedicated user, a file in a closed folder, a hidden file and a device.
 #[test]
-fn a_program_of_its_own_user_sees_of_closed_folders_what_it_was_given() {
-    if !is_root("a_program_of_its_own_user_sees_of_closed_folders_what_it_was_given") {
+fn program_under_a_dedicated_user_sees_only_the_files_it_was_given() {
+    if !is_root("program_under_a_dedicated_user_sees_only_the_files_it_was_given") {
         return;
     }
     let state = state_folder();
@@ -280,8 +280,8 @@ fn a_program_of_its_own_user_sees_of_closed_folders_what_it_was_given() {
 }
 
 #[test]
-fn a_program_of_its_own_user_dies_with_the_agent() {
-    if !is_root("a_program_of_its_own_user_dies_with_the_agent") {
+fn program_under_a_dedicated_user_dies_with_the_agent() {
+    if !is_root("program_under_a_dedicated_user_dies_with_the_agent") {
         return;
     }
     let state = state_folder();

@@ -1,5 +1,5 @@
-//! Frames that gap frames space, as they pass a veth pair: their order and lengths are the clock, so that a busy machine changes
-//! nothing.
+//! Tests of gap frames on a veth pair: the order and lengths of the frames are the clock, so a busy machine does not
+//! affect the result.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -9,7 +9,7 @@ use common::lab::{number, sender, Lab, SECOND_NS};
 use common::{is_root, state_folder, Agent};
 use serde_json::json;
 
-/// Bytes of base 64 as RFC 4648 has it.
+/// Decode a base64 text (RFC 4648).
 fn unpacked(text: &str) -> Vec<u8> {
     const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut bytes, mut bits, mut held) = (Vec::new(), 0u32, 0);
@@ -24,7 +24,7 @@ fn unpacked(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The frames of a pcapng file that this kernel's byte order is in: their first bytes, and their lengths without FCS.
+/// Return the first bytes and the length without FCS of each frame in a pcapng file in this machine's byte order.
 fn captured(file: &[u8]) -> Vec<(&[u8], usize)> {
     let word = |at: usize| u32::from_ne_bytes(file[at..at + 4].try_into().unwrap()) as usize;
     let (mut at, mut frames) = (0, Vec::new());
@@ -37,7 +37,8 @@ fn captured(file: &[u8]) -> Vec<(&[u8], usize)> {
     frames
 }
 
-/// On the wire every frame begins at its byte, whenever the sender had a CPU: PAUSE frames of no time lie between them.
+/// On the wire every frame begins at its exact byte position, regardless of when the sender ran, because PAUSE frames
+/// with a pause time of zero fill the gaps.
 #[test]
 fn gap_frames_space_frames_to_the_byte() {
     const LINE_BPS: u64 = 100_000_000;
@@ -67,7 +68,7 @@ fn gap_frames_space_frames_to_the_byte() {
     }
     let (mut position, mut first, mut data, mut gaps) = (0, 0, 0u64, 0u64);
     for (bytes, length) in captured(&file) {
-        let on_line = u64::try_from(length).unwrap() + 4 + 20; // checksum; preamble and gap
+        let on_line = u64::try_from(length).unwrap() + 4 + 20; // FCS; preamble and inter-frame gap
         match bytes[12..14] {
             [0x88, 0x08] => {
                 assert_eq!(bytes[14..18], [0, 1, 0, 0], "PAUSE of no time");

@@ -1,7 +1,8 @@
-//! The agent as the first process of a guest under QEMU, talked to through an agent on the host.
+//! Tests of the agent as the first process of a QEMU guest, reached through an agent on the host.
 //!
-//! `IOLAB_IMAGE=FOLDER cargo test -p iolab-agent --test guest -- --ignored` names the folder of a guest image (`vmlinux`, `initrd`, `root.squashfs`,
-//! `modules.squashfs`); its initrd's agent is replaced by the one under test.
+//! `IOLAB_IMAGE=FOLDER cargo test -p iolab-agent --test guest -- --ignored` names the folder of a guest image
+//! (`vmlinux`, `initrd`, `root.squashfs`, `modules.squashfs`); the agent in its initrd is replaced with the agent under
+//! test.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 use common::{eventually, is_root, state_folder, Agent, BINARY, PATIENCE};
 use serde_json::{json, Value};
 
-/// A guest, and the agent on the host that has it.
+/// A guest, and the agent on its host.
 struct Guest {
     host: Agent,
     folder: PathBuf,
@@ -32,7 +33,7 @@ fn image(test: &str) -> Option<PathBuf> {
     image.filter(|_| is_root(test))
 }
 
-/// One entry of a cpio archive in the form "newc".
+/// Return one entry of a cpio archive in the format "newc".
 fn archive_entry(name: &str, mode: u32, content: &[u8]) -> Vec<u8> {
     let mut entry = b"070701".to_vec();
     for field in [
@@ -60,7 +61,7 @@ fn archive_entry(name: &str, mode: u32, content: &[u8]) -> Vec<u8> {
     entry
 }
 
-/// The image's first stage with the agent under test in place of its own.
+/// Build the image's first stage with the agent under test in place of the original agent.
 fn first_stage(image: &Path, folder: &Path) -> PathBuf {
     let stripped = folder.join("stripped");
     let strip = std::process::Command::new("strip").arg("-o").arg(&stripped).arg(BINARY).status();
@@ -124,7 +125,7 @@ impl Guest {
         self.host.call("relay.open", json!({"id": "guest", "at": at}));
     }
 
-    /// The next message of the guest's agent; what else comes is passed over.
+    /// Return the next message of the guest's agent; other messages are skipped.
     fn receive(&mut self) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -169,7 +170,7 @@ impl Guest {
         String::from_utf8_lossy(&fs::read(self.folder.join("console")).unwrap_or_default()).into_owned()
     }
 
-    /// Wait until QEMU has ended by itself.
+    /// Wait until QEMU has exited by itself.
     fn has_powered_off(&mut self) {
         let wait = json!({"id": "guest", "timeout_ms": 5000});
         let mut answers = (0..20).map(|_| {
@@ -185,8 +186,8 @@ const PORT: [&str; 2] = ["-device", "virtserialport,chardev=ag,name=org.iolab.ag
 
 #[test]
 #[ignore = "full: boots a guest"]
-fn a_guest_comes_up_serves_session_after_session_and_powers_off() {
-    let Some(image) = image("a_guest_comes_up_serves_session_after_session_and_powers_off") else { return };
+fn guest_boots_serves_several_sessions_and_powers_off() {
+    let Some(image) = image("guest_boots_serves_several_sessions_and_powers_off") else { return };
     let mut guest = Guest::start(&image, "iolab.root=/dev/vda", PORT);
     guest.connect();
     let hello = guest.hello();
@@ -204,24 +205,25 @@ fn a_guest_comes_up_serves_session_after_session_and_powers_off() {
     assert_eq!(guest.shell(orphans), "0");
     assert!(!guest.console().contains("iolab-agent:"), "{}", guest.console());
 
-    // The host side goes away: everything is undone, and the next controller is greeted.
+    // When the host side closes the channel, the agent undoes all changes and greets the next controller.
     guest.call("process.start", json!({"id": "sleeper", "argv": ["sleep", "1000"]}));
     guest.call("netns.create", json!({"name": "inner"}));
     guest.host.call("relay.close", json!({"id": "guest"}));
-    std::thread::sleep(Duration::from_secs(2)); // nobody but the guest knows when it has seen that
+    std::thread::sleep(Duration::from_secs(2)); // only the guest knows when it has detected this
     guest.connect();
     assert_eq!(guest.hello()["predecessors"], json!([]));
     assert_eq!(guest.shell("ls /run/netns | wc -l; pidof sleep"), "0");
 
-    // The kernel, out of memory, kills the program that has most of it, and not the agent. It is asked to: a guest that
-    // really runs out reads its programs from the disk again and again, for minutes where it is emulated.
+    // If memory is exhausted, the kernel kills the program that uses the most memory and not the agent. The test
+    // triggers the OOM killer directly: a guest that really runs out of memory rereads its programs from the disk
+    // repeatedly, for minutes if it is emulated.
     let hog = "(dd if=/dev/zero bs=200M count=1 | sleep 1000) & \
                until [ \"$(ps -C dd -o rss=)\" -gt 190000 ]; do sleep 1; done; echo f > /proc/sysrq-trigger; \
                until dmesg | grep -q 'Killed process.*(dd)'; do sleep 1; done; kill $(pidof sleep); echo killed";
     assert_eq!(guest.shell(hog), "killed");
     guest.call("agent.ping", json!({}));
 
-    // A new session at will.
+    // The agent starts a new session on request.
     guest.call("netns.create", json!({"name": "inner"}));
     assert_eq!(guest.call("agent.exit", json!({}))["undone"], 1);
     guest.hello();
@@ -231,9 +233,8 @@ fn a_guest_comes_up_serves_session_after_session_and_powers_off() {
 
 #[test]
 #[ignore = "full: boots a guest"]
-fn a_guest_whose_channel_is_a_terminal_is_talked_to_between_the_kernels_words() {
-    let Some(image) = image("a_guest_whose_channel_is_a_terminal_is_talked_to_between_the_kernels_words")
-    else {
+fn guest_with_a_terminal_channel_is_reachable_among_kernel_messages() {
+    let Some(image) = image("guest_with_a_terminal_channel_is_reachable_among_kernel_messages") else {
         return;
     };
     let arguments = "iolab.root=/dev/vda iolab.channel=/dev/hvc0 console=hvc0";
@@ -254,10 +255,10 @@ fn a_guest_whose_channel_is_a_terminal_is_talked_to_between_the_kernels_words() 
 
 #[test]
 #[ignore = "full: boots a guest"]
-fn garbage_from_the_host_is_survived() {
-    let Some(image) = image("garbage_from_the_host_is_survived") else { return };
+fn guest_agent_survives_garbage_from_the_host() {
+    let Some(image) = image("guest_agent_survives_garbage_from_the_host") else { return };
     let guest = Guest::start(&image, "iolab.root=/dev/vda", PORT);
-    // Past the host's agent, which would send objects only.
+    // Send the line directly, because the host's agent sends only JSON objects.
     let path = guest.folder.join("agent");
     eventually("somebody listens", || UnixStream::connect(&path).is_ok());
     let mut raw = UnixStream::connect(&path).unwrap();
@@ -301,8 +302,8 @@ fn garbage_from_the_host_is_survived() {
 
 #[test]
 #[ignore = "full: boots a guest"]
-fn a_guest_without_its_root_says_so_and_powers_off() {
-    let Some(image) = image("a_guest_without_its_root_says_so_and_powers_off") else { return };
+fn guest_reports_a_missing_root_device_and_powers_off() {
+    let Some(image) = image("guest_reports_a_missing_root_device_and_powers_off") else { return };
     let mut guest = Guest::start(&image, "iolab.root=/dev/vdx", PORT);
     guest.has_powered_off();
     let console = guest.console();

@@ -1,4 +1,4 @@
-//! Leases between real agents: who gets what, and how a resource passes on.
+//! Tests of leases between real agents: which agent gets a resource, and how the resource passes to the next agent.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -14,7 +14,7 @@ use serde_json::{json, Value};
 
 const BUSY: i64 = -32003;
 
-/// A request for resources; those after `~` are shared.
+/// Return a request for resources; a name that starts with `~` is requested as shared.
 fn wanted(names: &str) -> Value {
     let resource =
         |word: &str| json!({"name": word.trim_start_matches('~'), "shared": word.starts_with('~')});
@@ -26,12 +26,12 @@ fn take(agent: &mut Agent, names: &str) -> u64 {
     agent.call("lease.take", wanted(names))["number"].as_u64().unwrap()
 }
 
-/// Start a program that runs until the agent ends it; the journal has it.
+/// Start a program that is in the journal and runs until the agent ends it.
 fn change(agent: &mut Agent) {
     agent.call("process.start", json!({"id": "p", "argv": ["sleep", "600"]}));
 }
 
-/// An agent that is killed after a change.
+/// Start an agent, let it make a change, and kill it.
 fn leave_changed(state: &Path, names: &str) {
     let mut killed = Agent::start(state);
     take(&mut killed, names);
@@ -40,7 +40,7 @@ fn leave_changed(state: &Path, names: &str) {
 }
 
 #[test]
-fn agents_with_disjoint_leases_work_at_once_and_leave_each_other_alone() {
+fn agents_with_disjoint_leases_work_concurrently() {
     let state = state_folder();
     let (mut first, mut second) = (Agent::start(state.path()), Agent::start(state.path()));
     take(&mut first, "port:a ~page-cache");
@@ -59,7 +59,7 @@ fn agents_with_disjoint_leases_work_at_once_and_leave_each_other_alone() {
 }
 
 #[test]
-fn a_held_resource_is_refused_with_its_holder_and_passes_on_with_a_higher_number() {
+fn leased_resource_is_refused_with_its_holder_and_leased_later_with_a_higher_number() {
     let state = state_folder();
     let (mut first, mut second) = (Agent::start(state.path()), Agent::start(state.path()));
     let number = take(&mut first, "cpu:1 port:a");
@@ -74,7 +74,7 @@ fn a_held_resource_is_refused_with_its_holder_and_passes_on_with_a_higher_number
 }
 
 #[test]
-fn an_agent_without_a_lease_works_alone() {
+fn agent_without_a_lease_has_exclusive_use_of_the_host() {
     let state = state_folder();
     let (mut alone, mut other) = (Agent::start(state.path()), Agent::start(state.path()));
     change(&mut alone);
@@ -88,7 +88,7 @@ fn an_agent_without_a_lease_works_alone() {
 }
 
 #[test]
-fn of_the_first_requests_of_an_agent_without_a_lease_none_is_refused() {
+fn concurrent_first_requests_without_a_lease_are_all_accepted() {
     for _ in 0..20 {
         let state = state_folder();
         let mut agent = Agent::start(state.path());
@@ -101,7 +101,7 @@ fn of_the_first_requests_of_an_agent_without_a_lease_none_is_refused() {
 }
 
 #[test]
-fn of_two_agents_that_find_a_dead_ones_changes_at_once_one_waits_for_the_other() {
+fn one_of_two_agents_that_find_changes_of_a_dead_agent_waits_for_the_other() {
     let state = state_folder();
     for round in 0..10 {
         leave_changed(state.path(), "port:a");
@@ -115,7 +115,7 @@ fn of_two_agents_that_find_a_dead_ones_changes_at_once_one_waits_for_the_other()
 }
 
 #[test]
-fn what_a_killed_holder_left_is_undone_before_its_resources_pass_on() {
+fn changes_of_a_killed_holder_are_undone_before_its_resources_are_leased_again() {
     let state = state_folder();
     leave_changed(state.path(), "port:a");
     let mut elsewhere = Agent::start(state.path());
@@ -127,7 +127,7 @@ fn what_a_killed_holder_left_is_undone_before_its_resources_pass_on() {
 }
 
 #[test]
-fn a_stopped_holder_is_ended_after_a_while_and_what_it_did_is_undone() {
+fn stopped_holder_is_ended_after_a_timeout_and_its_changes_are_undone() {
     let state = state_folder();
     let (mut stopped, mut next) = (Agent::start(state.path()), Agent::start(state.path()));
     take(&mut stopped, "port:a");
@@ -142,33 +142,34 @@ fn a_stopped_holder_is_ended_after_a_while_and_what_it_did_is_undone() {
     while ask()["error"]["data"]["holders"][0]["stopped"] == false && Instant::now() < deadline {
         begun = Instant::now();
     }
-    // It has been seen stopped once, after `begun`: it may go on yet.
+    // The process was observed as stopped once after `begun`; it may continue later.
     let leased = loop {
         let answer = ask();
         if answer["error"].is_null() {
             break answer["result"].clone();
         }
         assert!(Instant::now() < deadline, "{answer}");
-        std::thread::sleep(Duration::from_millis(10)); // it asks as a controller does that waits
+        std::thread::sleep(Duration::from_millis(10)); // like a waiting controller
     };
     assert!(begun.elapsed() > Duration::from_millis(80));
     assert_eq!((&leased["ended"], &leased["undone"]), (&json!([stopped.hello["pid"]]), &json!(1)));
 }
 
 #[test]
-fn a_lease_that_has_passed_on_changes_nothing_more() {
+fn transferred_lease_permits_no_further_changes() {
     let state = state_folder();
     let mut late = Agent::start(state.path());
     take(&mut late, "port:a");
     fs::remove_dir_all(state.path().join("leases")).unwrap();
-    take(&mut Agent::start(state.path()), "port:a");
+    let refusal = Agent::start(state.path()).refusal("lease.take", wanted("port:a"));
+    assert_eq!(refusal["data"]["busy_pid"], late.hello["pid"]); // the holder lives
     let refusal = late.refusal("process.start", json!({"id": "p", "argv": ["true"]}));
     assert_eq!(refusal["code"], BUSY);
     assert!(refusal["message"].as_str().unwrap().contains("has passed on"));
 }
 
 #[test]
-fn a_journal_of_a_dead_agent_is_undone_while_others_work() {
+fn journal_of_a_dead_agent_is_undone_while_other_agents_work() {
     let state = state_folder();
     leave_changed(state.path(), "port:a");
     let mut at_work = Agent::start(state.path());
@@ -180,7 +181,32 @@ fn a_journal_of_a_dead_agent_is_undone_while_others_work() {
 }
 
 #[test]
-fn a_name_that_is_none_and_an_empty_lease_are_refused() {
+fn facts_are_read_without_a_lease() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    agent.call("facts.read", json!({"programs": ["ip"]}));
+    take(&mut agent, "port:a");
+}
+
+#[test]
+fn agent_with_a_lost_lease_runs_no_command() {
+    let state = state_folder();
+    let mut late = Agent::start(state.path());
+    take(&mut late, "port:a");
+    fs::remove_dir_all(state.path().join("leases")).unwrap();
+    assert_eq!(late.refusal("command.run", json!({"argv": ["true"]}))["code"], BUSY);
+}
+
+#[test]
+fn journal_of_a_dead_agent_contains_the_name_of_its_lab() {
+    let state = state_folder();
+    leave_changed(state.path(), "port:a");
+    let next = Agent::start(state.path());
+    assert_eq!(next.hello["predecessors"][0]["lab"], "port:a");
+}
+
+#[test]
+fn invalid_resource_name_and_empty_lease_are_refused() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     assert_eq!(agent.refusal("lease.take", wanted("../lock"))["data"]["seen"], "../lock");

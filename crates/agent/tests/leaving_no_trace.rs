@@ -1,4 +1,4 @@
-//! However an agent ends, what it changed is taken back: by itself, or by the next one.
+//! Tests that the changes of an agent are undone, however the agent ends: by the agent itself, or by the next agent.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -15,13 +15,14 @@ use common::{
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
+/// A setting that begins with 0 in every new namespace; forwarding is copied from the host.
+const SETTING: &str = "/proc/sys/net/ipv4/ip_no_pmtu_disc";
 
-fn forwarding_in(netns: &str) -> String {
-    ip(&["netns", "exec", netns, "cat", FORWARD]).trim().to_owned()
+fn setting_in(netns: &str) -> String {
+    ip(&["netns", "exec", netns, "cat", SETTING]).trim().to_owned()
 }
 
-/// A supervised shell with a child of its own.
+/// A supervised shell with a child process.
 fn start_family(agent: &mut Agent, mark: &str, netns: Option<&str>) -> i32 {
     let script = format!("sleep {mark} & echo started; sleep {mark}");
     let ready = json!({"kind": "output", "contains": "started"});
@@ -33,10 +34,10 @@ fn start_family(agent: &mut Agent, mark: &str, netns: Option<&str>) -> i32 {
     i32::try_from(started["pid"].as_i64().unwrap()).unwrap()
 }
 
-/// Make one change of every kind; `inside` is not the agent's own.
+/// Make one change of every kind; the agent did not create the namespace `inside`.
 fn change_everything(agent: &mut Agent, made: &str, inside: &str, mark: &str) {
     agent.call("netns.create", json!({"name": made}));
-    agent.call("setting.write", json!({"path": FORWARD, "netns": inside, "value": "1"}));
+    agent.call("setting.write", json!({"path": SETTING, "netns": inside, "value": "1"}));
     let undo = json!({"kind": "command", "argv": ["ip", "link", "delete", "iolab-t0"], "netns": inside});
     let argv = ["ip", "link", "add", "iolab-t0", "type", "bridge"];
     agent.call(
@@ -44,20 +45,20 @@ fn change_everything(agent: &mut Agent, made: &str, inside: &str, mark: &str) {
         json!({"argv": argv, "netns": inside, "undo": undo, "undo_key": "link:iolab-t0"}),
     );
     start_family(agent, mark, Some(made));
-    assert_eq!(forwarding_in(inside), "1");
+    assert_eq!(setting_in(inside), "1");
     assert!(netns_exists(made));
 }
 
 fn assert_all_gone(made: &str, inside: &str, mark: &str) {
     eventually("all processes end", || processes_with(mark).is_empty());
     assert!(!netns_exists(made));
-    assert_eq!(forwarding_in(inside), "0");
+    assert_eq!(setting_in(inside), "0");
     assert!(!ip(&["-netns", inside, "link"]).contains("iolab-t0"));
 }
 
 #[test]
-fn a_thread_of_an_interface_whose_napi_went_off_meanwhile_counts_as_taken_back() {
-    let test = "a_thread_of_an_interface_whose_napi_went_off_meanwhile_counts_as_taken_back";
+fn napi_thread_setting_without_napi_counts_as_undone() {
+    let test = "napi_thread_setting_without_napi_counts_as_undone";
     if !is_root(test) {
         return;
     }
@@ -76,8 +77,8 @@ fn a_thread_of_an_interface_whose_napi_went_off_meanwhile_counts_as_taken_back()
 }
 
 #[test]
-fn when_standard_input_closes_everything_is_undone() {
-    if !is_root("when_standard_input_closes_everything_is_undone") {
+fn closing_standard_input_undoes_all_changes() {
+    if !is_root("closing_standard_input_undoes_all_changes") {
         return;
     }
     let (state, inside, made, mark) =
@@ -91,8 +92,8 @@ fn when_standard_input_closes_everything_is_undone() {
 }
 
 #[test]
-fn signals_that_end_a_program_undo_everything_but_ctrl_c_is_the_controllers() {
-    if !is_root("signals_that_end_a_program_undo_everything_but_ctrl_c_is_the_controllers") {
+fn termination_signals_undo_all_changes_and_sigint_is_ignored() {
+    if !is_root("termination_signals_undo_all_changes_and_sigint_is_ignored") {
         return;
     }
     for (number, signal) in [(2, Signal::SIGTERM), (3, Signal::SIGHUP)] {
@@ -109,8 +110,8 @@ fn signals_that_end_a_program_undo_everything_but_ctrl_c_is_the_controllers() {
 }
 
 #[test]
-fn agent_exit_undoes_everything_and_tells_what_it_did() {
-    if !is_root("agent_exit_undoes_everything_and_tells_what_it_did") {
+fn exit_request_undoes_all_changes_and_reports_their_number() {
+    if !is_root("exit_request_undoes_all_changes_and_reports_their_number") {
         return;
     }
     let (state, inside, made, mark) =
@@ -123,8 +124,8 @@ fn agent_exit_undoes_everything_and_tells_what_it_did() {
 }
 
 #[test]
-fn after_a_crash_the_next_agent_refuses_changes_until_it_has_undone_the_dead_ones() {
-    if !is_root("after_a_crash_the_next_agent_refuses_changes_until_it_has_undone_the_dead_ones") {
+fn agent_after_a_crash_refuses_changes_until_the_old_journal_is_undone() {
+    if !is_root("agent_after_a_crash_refuses_changes_until_the_old_journal_is_undone") {
         return;
     }
     let (state, inside, made, mark) =
@@ -132,7 +133,7 @@ fn after_a_crash_the_next_agent_refuses_changes_until_it_has_undone_the_dead_one
     let mut agent = Agent::start(state.path());
     change_everything(&mut agent, &made, &inside.0, &mark);
     agent.crash();
-    assert_eq!(forwarding_in(&inside.0), "1");
+    assert_eq!(setting_in(&inside.0), "1");
 
     let mut next = Agent::start(state.path());
     let predecessor = next.hello["predecessors"][0].clone();
@@ -141,19 +142,19 @@ fn after_a_crash_the_next_agent_refuses_changes_until_it_has_undone_the_dead_one
     for (method, params) in [
         ("process.start", json!({"id": "p", "argv": ["true"]})),
         ("netns.create", json!({"name": netns_name("refused")})),
-        ("setting.write", json!({"path": FORWARD, "netns": inside.0, "value": "1"})),
+        ("setting.write", json!({"path": SETTING, "netns": inside.0, "value": "1"})),
     ] {
         let refusal = next.refusal(method, params);
         assert_eq!(refusal["code"], -32003);
         assert_eq!(refusal["data"]["journals"], json!([journal]));
     }
     assert_eq!(next.run(&["echo", "reading is allowed"]), "reading is allowed\n");
-    assert_eq!(next.call("setting.read", json!({"path": FORWARD, "netns": inside.0})), json!({"value": "1"}));
+    assert_eq!(next.call("setting.read", json!({"path": SETTING, "netns": inside.0})), json!({"value": "1"}));
 
-    let keys = json!([format!("setting:{}:{FORWARD}", inside.0)]);
+    let keys = json!([format!("setting:{}:{SETTING}", inside.0)]);
     let undone = next.call("journal.undo", json!({"journal": journal, "keys": keys}));
     assert_eq!(undone, json!({"undone": 1, "failed": []}));
-    assert_eq!(forwarding_in(&inside.0), "0");
+    assert_eq!(setting_in(&inside.0), "0");
     assert_eq!(
         next.call("journal.list", json!({"journal": journal}))["entries"].as_array().unwrap().len(),
         3
@@ -165,7 +166,7 @@ fn after_a_crash_the_next_agent_refuses_changes_until_it_has_undone_the_dead_one
 }
 
 #[test]
-fn a_draft_a_dead_agent_left_keeps_nobody_out_and_goes() {
+fn journal_draft_of_a_dead_agent_is_removed_and_blocks_nobody() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     agent.call("process.start", json!({"id": "p", "argv": ["sleep", "60"]}));
@@ -186,7 +187,7 @@ fn a_draft_a_dead_agent_left_keeps_nobody_out_and_goes() {
 }
 
 #[test]
-fn a_crash_kills_supervised_programs_at_once_and_their_children_with_the_undo() {
+fn agent_crash_kills_supervised_programs_at_once_and_their_children_at_undo() {
     let (state, mark) = (state_folder(), sleep_mark(6));
     let mut agent = Agent::start(state.path());
     if agent.hello["rootless"] == true {
@@ -203,7 +204,7 @@ fn a_crash_kills_supervised_programs_at_once_and_their_children_with_the_undo() 
 }
 
 #[test]
-fn a_daemon_that_a_command_left_behind_ends_with_the_agent() {
+fn daemon_started_by_a_command_ends_with_the_agent() {
     let (state, mark) = (state_folder(), sleep_mark(7));
     let mut agent = Agent::start(state.path());
     let begin = Instant::now();
@@ -219,7 +220,7 @@ fn a_daemon_that_a_command_left_behind_ends_with_the_agent() {
 }
 
 #[test]
-fn a_program_that_is_running_when_the_agent_ends_is_killed() {
+fn running_program_is_killed_when_the_agent_ends() {
     let (state, mark) = (state_folder(), sleep_mark(8));
     let mut agent = Agent::start(state.path());
     agent.send("command.run", &json!({"argv": ["sleep", mark]}));
@@ -230,15 +231,15 @@ fn a_program_that_is_running_when_the_agent_ends_is_killed() {
 }
 
 #[test]
-fn deleting_a_namespace_forgets_what_was_changed_inside() {
-    if !is_root("deleting_a_namespace_forgets_what_was_changed_inside") {
+fn deleting_a_namespace_discards_the_undo_of_changes_inside() {
+    if !is_root("deleting_a_namespace_discards_the_undo_of_changes_inside") {
         return;
     }
     let (state, name, mark) = (state_folder(), netns_name("moot"), sleep_mark(9));
     let mut agent = Agent::start(state.path());
     agent.call("netns.create", json!({"name": name}));
     assert_eq!(agent.refusal("netns.create", json!({"name": name}))["data"]["errno"], 17);
-    agent.call("setting.write", json!({"path": FORWARD, "netns": name, "value": "1"}));
+    agent.call("setting.write", json!({"path": SETTING, "netns": name, "value": "1"}));
     start_family(&mut agent, &mark, Some(&name));
     agent.call("netns.delete", json!({"name": name}));
     eventually("the processes end", || processes_with(&mark).is_empty());
@@ -250,8 +251,8 @@ fn deleting_a_namespace_forgets_what_was_changed_inside() {
 }
 
 #[test]
-fn a_namespace_that_somebody_else_made_is_left_alone() {
-    if !is_root("a_namespace_that_somebody_else_made_is_left_alone") {
+fn namespace_that_the_agent_did_not_create_is_left_unchanged() {
+    if !is_root("namespace_that_the_agent_did_not_create_is_left_unchanged") {
         return;
     }
     let (state, theirs) = (state_folder(), Netns::make("theirs"));
@@ -264,12 +265,12 @@ fn a_namespace_that_somebody_else_made_is_left_alone() {
 }
 
 #[test]
-fn a_namespace_that_appears_while_it_is_being_made_belongs_to_who_made_it() {
-    if !is_root("a_namespace_that_appears_while_it_is_being_made_belongs_to_who_made_it") {
+fn namespace_created_concurrently_by_others_is_not_deleted() {
+    if !is_root("namespace_created_concurrently_by_others_is_not_deleted") {
         return;
     }
     let (state, name) = (state_folder(), netns_name("raced"));
-    // An `ip` that lets somebody else be first.
+    // Replacement for `ip` that first creates the namespace itself, as if a different process had been faster.
     let (draft, first) = (state.path().join("draft"), state.path().join("ip"));
     let script = "#!/bin/sh\nPATH=${PATH#*:}\n[ \"$1 $2\" = \"netns add\" ] && ip \"$@\"\nexec ip \"$@\"\n";
     std::fs::write(&draft, script).unwrap();
@@ -283,8 +284,8 @@ fn a_namespace_that_appears_while_it_is_being_made_belongs_to_who_made_it() {
 }
 
 #[test]
-fn a_name_asked_for_twice_at_once_is_made_once() {
-    if !is_root("a_name_asked_for_twice_at_once_is_made_once") {
+fn concurrent_creations_of_one_namespace_create_it_once() {
+    if !is_root("concurrent_creations_of_one_namespace_create_it_once") {
         return;
     }
     let (state, name) = (state_folder(), netns_name("twice"));
@@ -298,7 +299,7 @@ fn a_name_asked_for_twice_at_once_is_made_once() {
 }
 
 #[test]
-fn a_controller_that_stops_reading_cannot_keep_the_agent_from_ending() {
+fn controller_that_stops_reading_cannot_block_the_end_of_the_agent() {
     let (state, mark) = (state_folder(), sleep_mark(10));
     let mut command = Command::new(common::BINARY);
     let command = command.env("IOLAB_STATE_DIR", state.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -317,7 +318,7 @@ fn a_controller_that_stops_reading_cannot_keep_the_agent_from_ending() {
 }
 
 #[test]
-fn a_controller_that_closes_its_reading_end_has_gone() {
+fn controller_that_closes_its_reading_end_ends_the_agent() {
     let (state, mark) = (state_folder(), sleep_mark(11));
     let mut command = Command::new(common::BINARY);
     let command = command.env("IOLAB_STATE_DIR", state.path()).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -1,4 +1,5 @@
-//! What stays on interfaces: those that cannot be used are as they were, and others' programs come back.
+//! Tests of the state of interfaces after use: unusable interfaces are unchanged, and XDP programs of other owners are
+//! restored.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -11,8 +12,8 @@ use common::{eventually, is_root, netns_exists, state_folder, Agent};
 use serde_json::{json, Value};
 
 #[test]
-fn interfaces_that_cannot_be_used_are_refused_and_stay_as_they_were() {
-    if !is_root("interfaces_that_cannot_be_used_are_refused_and_stay_as_they_were") {
+fn unusable_interfaces_are_refused_and_unchanged() {
+    if !is_root("unusable_interfaces_are_refused_and_unchanged") {
         return;
     }
     let state = state_folder();
@@ -36,7 +37,7 @@ fn interfaces_that_cannot_be_used_are_refused_and_stay_as_they_were() {
             "/run/netns/iolab-t-none",
         ),
     ] {
-        // The port before it is closed again.
+        // The port that was opened before the refused one is closed again.
         let ports = json!([{"name": "ok", "netns": far, "interface": "left"}, bad]);
         let refusal = lab.agent.refusal("traffic.open", json!({"id": "set", "ports": ports}));
         assert_eq!((&refusal["code"], &refusal["data"]["errno"]), (&json!(code), &json!(errno)), "{refusal}");
@@ -64,8 +65,8 @@ fn interfaces_that_cannot_be_used_are_refused_and_stay_as_they_were() {
 }
 
 #[test]
-fn a_program_that_an_interface_carries_is_never_replaced_unasked() {
-    if !is_root("a_program_that_an_interface_carries_is_never_replaced_unasked") {
+fn existing_xdp_program_is_replaced_only_on_request() {
+    if !is_root("existing_xdp_program_is_replaced_only_on_request") {
         return;
     }
     let state = state_folder();
@@ -84,7 +85,8 @@ fn a_program_that_an_interface_carries_is_never_replaced_unasked() {
     assert!(!lab.link(1, "left").contains("prog/xdp"));
 }
 
-/// A program put on an interface as `ip link` does, without a link of its own, and a folder that keeps it.
+/// An XDP program that is attached to an interface without a BPF link, as `ip link` does, and the folder in which it is
+/// pinned.
 struct Theirs {
     kept: tempfile::TempDir,
 }
@@ -122,8 +124,8 @@ fn keeps_programs(state: &std::path::Path) -> bool {
 }
 
 #[test]
-fn a_replaced_program_comes_back_on_close_and_after_a_crash() {
-    if !is_root("a_replaced_program_comes_back_on_close_and_after_a_crash") {
+fn replaced_xdp_program_is_restored_on_close_and_after_a_crash() {
+    if !is_root("replaced_xdp_program_is_restored_on_close_and_after_a_crash") {
         return;
     }
     let state = state_folder();
@@ -144,7 +146,7 @@ fn a_replaced_program_comes_back_on_close_and_after_a_crash() {
     assert_eq!((lab.link(1, "left"), keeps_programs(state.path())), (before.clone(), false));
 
     lab.agent.call("traffic.open", open);
-    // The namespaces are left as they are, so that the program's place is still there.
+    // The namespaces remain, so that the program's attachment point still exists.
     let Lab { agent, netns } = lab;
     agent.crash();
     let mut next = Agent::start(state.path());

@@ -1,4 +1,4 @@
-//! Relays to sockets, terminals and agents behind agents, asked of the real binary.
+//! Tests with the real binary of relays to sockets, terminals and agents behind agents.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -16,10 +16,10 @@ use common::{state_folder, Agent, BINARY};
 use nix::pty::openpty;
 use serde_json::{json, Value};
 
-/// Lines of a mebibyte that another side sends without being asked.
+/// Number of lines of one mebibyte that the peer sends without a request.
 const FLOOD: usize = 40;
 
-/// An agent with a relay "x" to this test.
+/// Start an agent with a relay "x" to this test.
 fn relayed(state: &Path) -> (Agent, UnixStream) {
     let mut agent = Agent::start(state);
     let path = state.join("other");
@@ -36,7 +36,7 @@ fn received(agent: &mut Agent) -> Value {
 }
 
 #[test]
-fn messages_and_noise_come_in_order_and_the_end_is_told_once() {
+fn messages_and_noise_are_relayed_in_order_and_the_end_is_reported_once() {
     let state = state_folder();
     let (mut agent, mut other) = relayed(state.path());
     other.write_all(b"{\"id\":1}\r\n[ 0.1] kernel\n\xff{\n{\"id\" : 2}\nrest").unwrap();
@@ -58,7 +58,7 @@ fn messages_and_noise_come_in_order_and_the_end_is_told_once() {
 }
 
 #[test]
-fn a_relay_waits_until_the_other_side_is_there() {
+fn relay_waits_until_the_peer_exists() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let path = state.path().join("late");
@@ -75,7 +75,7 @@ fn a_relay_waits_until_the_other_side_is_there() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_told_with_its_reason() {
+fn unreachable_peer_is_refused_with_the_reason() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let mut refused =
@@ -93,7 +93,7 @@ fn what_cannot_be_reached_is_told_with_its_reason() {
 }
 
 #[test]
-fn messages_are_sent_in_the_order_of_the_requests() {
+fn messages_are_sent_in_request_order() {
     let state = state_folder();
     let (mut agent, other) = relayed(state.path());
     let ids: Vec<i64> = (0..2000)
@@ -109,7 +109,7 @@ fn messages_are_sent_in_the_order_of_the_requests() {
 }
 
 #[test]
-fn only_objects_are_sent() {
+fn only_json_objects_are_sent() {
     let state = state_folder();
     let (mut agent, mut other) = relayed(state.path());
     for message in ["3", "[]", "\"{}\"", "null", "{\r}"] {
@@ -127,7 +127,7 @@ fn only_objects_are_sent() {
 }
 
 #[test]
-fn the_other_side_that_does_not_read_is_told_and_holds_nobody_up() {
+fn peer_that_does_not_read_is_reported_and_blocks_no_other_request() {
     let state = state_folder();
     let (mut agent, mut other) = relayed(state.path());
     let large = json!({"text": "x".repeat(12 << 20)});
@@ -135,7 +135,7 @@ fn the_other_side_that_does_not_read_is_told_and_holds_nobody_up() {
     let ids: Vec<i64> = (0..4).map(|_| agent.send("relay.send", &send)).collect();
     agent.call("agent.ping", json!({}));
     let codes: Vec<Value> = ids.iter().map(|&id| agent.answer(id)["error"]["code"].clone()).collect();
-    // Something over a megabyte of the first line may be in the socket.
+    // The socket may contain a little over a megabyte of the first line.
     assert_eq!(codes, [json!(null), json!(-32003), json!(-32003), json!(-32003)]);
     let reader = thread::spawn(move || {
         let mut text = Vec::new();
@@ -152,7 +152,7 @@ fn the_other_side_that_does_not_read_is_told_and_holds_nobody_up() {
 }
 
 #[test]
-fn a_flood_from_the_other_side_waits_for_the_controller() {
+fn flood_from_the_peer_is_throttled_to_the_controllers_pace() {
     let state = state_folder();
     let (mut agent, mut other) = relayed(state.path());
     let line = format!("{{\"text\":\"{}\"}}\n", "x".repeat(1 << 20));
@@ -169,7 +169,8 @@ fn a_flood_from_the_other_side_waits_for_the_controller() {
         (0..lines).for_each(|_| assert_eq!(received(agent)["text"].as_str().unwrap().len(), 1 << 20));
         resident(agent)
     };
-    // What passes through is not kept: four times as much takes no more, whatever one line takes with this compiler.
+    // The agent does not keep relayed data: after five times the data it uses hardly more memory. Only the growth is
+    // checked, because the memory for one line depends on the compiler.
     let first_kb = pass_on(&mut agent, FLOOD);
     let all_kb = pass_on(&mut agent, 4 * FLOOD);
     assert!(all_kb - first_kb < first_kb / 2, "{first_kb} kB after {FLOOD} lines, {all_kb} kB after all");
@@ -178,7 +179,7 @@ fn a_flood_from_the_other_side_waits_for_the_controller() {
 }
 
 #[test]
-fn any_bytes_leave_the_agent_and_its_messages_whole() {
+fn any_input_bytes_leave_agent_and_messages_intact() {
     let state = state_folder();
     let (mut agent, mut other) = relayed(state.path());
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
@@ -215,7 +216,7 @@ fn any_bytes_leave_the_agent_and_its_messages_whole() {
     drop(writer.join().unwrap());
 }
 
-/// Make an agent serve on a socket, as a guest's does on its channel.
+/// Make an agent serve on a socket, as a guest's agent does on its channel.
 fn agent_behind(state: &Path, socket: &Path) {
     let listener = UnixListener::bind(socket).unwrap();
     let state = state.to_owned();
@@ -230,7 +231,7 @@ fn agent_behind(state: &Path, socket: &Path) {
 }
 
 #[test]
-fn an_agent_behind_an_agent_behind_an_agent_is_talked_to() {
+fn agent_behind_two_relays_is_reachable() {
     let states = [state_folder(), state_folder(), state_folder()];
     let mut agent = Agent::start(states[0].path());
     let sockets = [states[0].path().join("1"), states[0].path().join("2")];
@@ -257,7 +258,7 @@ fn an_agent_behind_an_agent_behind_an_agent_is_talked_to() {
 }
 
 #[test]
-fn a_terminal_is_raw_while_it_is_relayed_and_its_end_is_told() {
+fn relayed_terminal_is_raw_and_its_end_is_reported() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let pty = openpty(None, None).unwrap();
@@ -282,7 +283,7 @@ fn a_terminal_is_raw_while_it_is_relayed_and_its_end_is_told() {
 }
 
 #[test]
-fn an_id_is_free_again_after_the_end_and_only_then() {
+fn relay_id_is_free_again_only_after_the_relay_has_ended() {
     let state = state_folder();
     let (mut agent, mut first) = relayed(state.path());
     let open = json!({"id": "x", "at": {"kind": "socket", "path": state.path().join("other")}});

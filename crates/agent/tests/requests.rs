@@ -1,4 +1,4 @@
-//! Commands, processes and the protocol's limits, asked of the real binary.
+//! Tests with the real binary of commands, processes and the limits of the protocol.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -15,7 +15,7 @@ use nix::sys::signal::Signal;
 use serde_json::{json, Value};
 
 #[test]
-fn a_command_tells_its_ending_and_its_outputs() {
+fn command_reports_its_exit_status_and_output() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let params = json!({"argv": ["sh", "-c", "cat; echo $WORD; echo oops >&2; exit 3"], "stdin": "in,", "env": {"WORD": "out"}});
@@ -28,7 +28,7 @@ fn a_command_tells_its_ending_and_its_outputs() {
 }
 
 #[test]
-fn programs_start_with_default_signals() {
+fn programs_start_with_default_signal_handling() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let status = agent.run(&["cat", "/proc/self/status"]);
@@ -38,7 +38,7 @@ fn programs_start_with_default_signals() {
         u64::from_str_radix(line.trim(), 16).unwrap()
     };
     let set = |name: &str| signals(&status, name);
-    // Under nohup, or in the background of a script, these tests themselves were started with ignored signals.
+    // Under nohup, or in the background of a script, these tests themselves start with ignored signals.
     let given = signals(&own, "SigIgn:");
     let bits = |signals: &[i32]| signals.iter().fold(0_u64, |bits, signal| bits | 1 << (signal - 1));
     assert_eq!(set("SigBlk:"), 0);
@@ -48,7 +48,7 @@ fn programs_start_with_default_signals() {
 }
 
 #[test]
-fn a_program_that_cannot_be_started_is_an_error_with_its_reason() {
+fn program_that_cannot_be_started_is_an_error_with_its_reason() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let missing = agent.refusal("command.run", json!({"argv": ["iperf4"]}));
@@ -69,7 +69,7 @@ fn a_program_that_cannot_be_started_is_an_error_with_its_reason() {
 }
 
 #[test]
-fn a_command_that_takes_too_long_is_killed_with_its_children() {
+fn command_beyond_its_timeout_is_killed_with_its_children() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let begin = Instant::now();
@@ -83,7 +83,7 @@ fn a_command_that_takes_too_long_is_killed_with_its_children() {
 }
 
 #[test]
-fn of_a_long_output_the_first_bytes_are_kept_and_the_rest_is_counted() {
+fn long_output_is_truncated_and_the_rest_is_counted() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let ran = agent.call("command.run", json!({"argv": ["seq", "100000"], "capture_bytes": 4}));
@@ -99,7 +99,7 @@ fn of_a_long_output_the_first_bytes_are_kept_and_the_rest_is_counted() {
 }
 
 #[test]
-fn more_input_than_a_pipe_holds_reaches_the_program() {
+fn input_larger_than_a_pipe_reaches_the_program() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let ran = agent.call("command.run", json!({"argv": ["wc", "-c"], "stdin": "x".repeat(3_000_000)}));
@@ -109,7 +109,7 @@ fn more_input_than_a_pipe_holds_reaches_the_program() {
 }
 
 #[test]
-fn a_hundred_requests_at_once_are_all_answered() {
+fn hundred_concurrent_requests_are_all_answered() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let begin = Instant::now();
@@ -125,7 +125,7 @@ fn a_hundred_requests_at_once_are_all_answered() {
 }
 
 #[test]
-fn garbage_is_refused_and_the_next_request_answered() {
+fn garbage_is_refused_and_the_next_request_is_answered() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let mut code = |line: &[u8]| {
@@ -148,7 +148,7 @@ fn garbage_is_refused_and_the_next_request_answered() {
 }
 
 #[test]
-fn a_second_agent_refuses_changes_until_the_first_has_gone() {
+fn second_agent_refuses_changes_until_the_first_has_ended() {
     let state = state_folder();
     let mut first = Agent::start(state.path());
     let start = json!({"id": "p", "argv": ["true"]});
@@ -165,7 +165,7 @@ fn a_second_agent_refuses_changes_until_the_first_has_gone() {
 }
 
 #[test]
-fn a_process_is_ready_when_its_port_is_bound() {
+fn process_is_ready_when_its_port_is_bound() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     for (kind, port, listen) in [("STREAM", 25_817, "s.listen()"), ("DGRAM", 25_818, "pass")] {
@@ -183,10 +183,10 @@ fn a_process_is_ready_when_its_port_is_bound() {
 }
 
 #[test]
-fn a_port_that_another_process_has_bound_makes_nobody_ready_but_a_childs_does() {
+fn port_bound_by_a_foreign_process_does_not_make_a_process_ready() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
-    // It sleeps until the test has ended: the agent ends it.
+    // The process sleeps until the agent ends it after the test.
     let serve = "import socket,time;s=socket.socket();s.bind(('127.0.0.1',25819));s.listen();time.sleep(60)";
     let ready = json!({"kind": "listening", "protocol": "tcp", "port": 25_819});
     let parent = ["sh", "-c", &format!("python3 -c \"{serve}\"; true")];
@@ -196,7 +196,7 @@ fn a_port_that_another_process_has_bound_makes_nobody_ready_but_a_childs_does() 
 }
 
 #[test]
-fn a_process_that_does_not_become_ready_is_stopped_and_forgotten() {
+fn process_that_does_not_become_ready_is_stopped_and_removed() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let ready = json!({"kind": "output", "contains": "never"});
@@ -216,7 +216,7 @@ fn a_process_that_does_not_become_ready_is_stopped_and_forgotten() {
 }
 
 #[test]
-fn a_process_can_be_waited_for_and_stopped() {
+fn process_can_be_awaited_and_stopped() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let burn = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; exit 5";
@@ -240,7 +240,7 @@ fn a_process_can_be_waited_for_and_stopped() {
 }
 
 #[test]
-fn a_process_runs_on_the_cpus_it_is_given() {
+fn process_runs_on_its_assigned_cpus() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     agent.call(
@@ -252,7 +252,7 @@ fn a_process_runs_on_the_cpus_it_is_given() {
     assert_eq!((&refusal["code"], &refusal["data"]["errno"]), (&json!(-32001), &json!(22)));
 }
 
-/// What an agent that does not begin says.
+/// Return the error output of an agent that fails to start.
 fn last_words(state: &Path) -> String {
     let output = Command::new(BINARY).env("IOLAB_STATE_DIR", state).stdin(Stdio::null()).output().unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
@@ -260,7 +260,7 @@ fn last_words(state: &Path) -> String {
 }
 
 #[test]
-fn a_state_folder_that_is_not_this_users_alone_is_refused_and_left_as_it_was() {
+fn insecure_state_folder_is_refused_and_unchanged() {
     let folder = state_folder();
     let (target, link) = (folder.path().join("target"), folder.path().join("link"));
     fs::create_dir(&target).unwrap();
@@ -268,8 +268,7 @@ fn a_state_folder_that_is_not_this_users_alone_is_refused_and_left_as_it_was() {
     assert!(last_words(&link).contains("no symbolic link"));
     fs::set_permissions(&target, Permissions::from_mode(0o755)).unwrap();
     assert!(last_words(&target).contains("open to other users (mode 0755)"));
-    if is_root("a_state_folder_that_is_not_this_users_alone_is_refused_and_left_as_it_was: the owner's part")
-    {
+    if is_root("insecure_state_folder_is_refused_and_unchanged: the owner's part") {
         fs::set_permissions(&target, Permissions::from_mode(0o700)).unwrap();
         chown(&target, Some(12_345), None).unwrap();
         assert!(last_words(&target).contains("belongs to user 12345"));
@@ -279,7 +278,7 @@ fn a_state_folder_that_is_not_this_users_alone_is_refused_and_left_as_it_was() {
 }
 
 #[test]
-fn state_is_for_this_user_alone() {
+fn state_folder_is_accessible_only_to_the_user() {
     let folder = state_folder();
     let state = folder.path().join("state");
     let mut agent = Agent::start(&state);
@@ -294,7 +293,7 @@ fn state_is_for_this_user_alone() {
 }
 
 #[test]
-fn the_binary_tells_its_version_and_needs_no_library() {
+fn binary_prints_its_version_and_is_statically_linked() {
     let version = Command::new(BINARY).arg("--version").output().unwrap();
     assert_eq!(
         String::from_utf8(version.stdout).unwrap(),

@@ -1,4 +1,4 @@
-//! Without root the agent works in namespaces of its own.
+//! Tests of an agent without root, which works in separate namespaces.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -10,10 +10,10 @@ use common::{eventually, processes_with, sleep_mark, start_as_nobody, state_fold
 use serde_json::json;
 
 #[test]
-fn a_plain_user_has_namespaces_links_shaping_and_settings() {
+fn plain_user_can_use_namespaces_links_shaping_and_settings() {
     let folder = state_folder();
     let Some(mut agent) =
-        start_as_nobody(folder.path(), "a_plain_user_has_namespaces_links_shaping_and_settings")
+        start_as_nobody(folder.path(), "plain_user_can_use_namespaces_links_shaping_and_settings")
     else {
         return;
     };
@@ -48,10 +48,11 @@ fn a_plain_user_has_namespaces_links_shaping_and_settings() {
 }
 
 #[test]
-fn after_a_crash_only_processes_are_left_to_undo() {
+fn only_processes_need_an_undo_after_the_crash_of_a_rootless_agent() {
     let folder = state_folder();
     let mark = sleep_mark(20);
-    let Some(mut agent) = start_as_nobody(folder.path(), "after_a_crash_only_processes_are_left_to_undo")
+    let Some(mut agent) =
+        start_as_nobody(folder.path(), "only_processes_need_an_undo_after_the_crash_of_a_rootless_agent")
     else {
         return;
     };
@@ -77,9 +78,8 @@ fn after_a_crash_only_processes_are_left_to_undo() {
 }
 
 #[test]
-fn a_file_on_a_disk_that_a_killed_rootless_agent_left_is_taken_away_by_the_next() {
-    let (folder, test) =
-        (state_folder(), "a_file_on_a_disk_that_a_killed_rootless_agent_left_is_taken_away_by_the_next");
+fn disk_file_of_a_killed_rootless_agent_is_removed_by_the_next() {
+    let (folder, test) = (state_folder(), "disk_file_of_a_killed_rootless_agent_is_removed_by_the_next");
     let Some(mut agent) = start_as_nobody(folder.path(), test) else { return };
     let file = folder.path().join("volume");
     let undo = json!({"kind": "command", "argv": ["rm", "-f", file]});

@@ -1,4 +1,4 @@
-//! Samples, series of them and facts, asked of the real binary and compared with what the system's tools show.
+//! Tests that compare samples, series of samples and facts of the real binary with the output of system tools.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -13,8 +13,8 @@ use common::{is_root, netns_name, state_folder, Agent};
 use serde_json::{json, Value};
 
 #[test]
-fn every_sampler_reads_within_its_own_window() {
-    if !is_root("every_sampler_reads_within_its_own_window") {
+fn every_sampler_reads_within_its_time_window() {
+    if !is_root("every_sampler_reads_within_its_time_window") {
         return;
     }
     let (state, name) = (state_folder(), netns_name("sample"));
@@ -49,8 +49,8 @@ fn every_sampler_reads_within_its_own_window() {
 }
 
 #[test]
-fn qdisc_counters_agree_with_those_of_tc() {
-    if !is_root("qdisc_counters_agree_with_those_of_tc") {
+fn qdisc_counters_agree_with_tc() {
+    if !is_root("qdisc_counters_agree_with_tc") {
         return;
     }
     let (state, name) = (state_folder(), netns_name("qdisc"));
@@ -60,7 +60,7 @@ fn qdisc_counters_agree_with_those_of_tc() {
         vec!["tc", "qdisc", "add", "dev", "lo", "root", "handle", "1:", "htb", "default", "1"],
         vec!["tc", "class", "add", "dev", "lo", "parent", "1:", "classid", "1:1", "htb", "rate", "1mbit"],
         vec!["tc", "qdisc", "add", "dev", "lo", "parent", "1:1", "handle", "2:", "pfifo", "limit", "5"],
-        // It lives until the few frames that were not dropped have left the shaper.
+        // The process lives until the few frames that were not dropped have left the shaper.
         vec!["python3", "-c", "import socket;s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM);[s.sendto(b'x'*900,('127.0.0.1',9)) for _ in range(50)];import time;time.sleep(0.3)"],
     ] {
         let ran = agent.call("command.run", json!({"argv": argv, "netns": name}));
@@ -82,8 +82,8 @@ fn qdisc_counters_agree_with_those_of_tc() {
 }
 
 #[test]
-fn a_series_is_read_on_schedule_and_says_what_it_lost() {
-    if !is_root("a_series_is_read_on_schedule_and_says_what_it_lost") {
+fn series_is_read_on_schedule_and_reports_dropped_readings() {
+    if !is_root("series_is_read_on_schedule_and_reports_dropped_readings") {
         return;
     }
     let (state, name) = (state_folder(), netns_name("series"));
@@ -110,7 +110,7 @@ fn a_series_is_read_on_schedule_and_says_what_it_lost() {
     assert_eq!(agent.refusal("sample.start", fast)["code"], -32602);
 }
 
-/// Facts, which are read within two seconds, though not each time on a busy machine.
+/// Return facts that were read within two seconds, which on a busy machine may take several attempts.
 fn read_quickly(agent: &mut Agent, params: Value) -> Value {
     let mut read = || {
         let begin = Instant::now();
@@ -121,7 +121,7 @@ fn read_quickly(agent: &mut Agent, params: Value) -> Value {
 }
 
 #[test]
-fn facts_are_read_quickly_and_leave_nothing_behind() {
+fn facts_are_read_quickly_and_without_side_effects() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let params = json!({"programs": ["ip", "iolab-no-such-program"], "settings": ["/proc/sys/net/core/rmem_max", "/proc/sys/no"]});
@@ -144,7 +144,7 @@ fn facts_are_read_quickly_and_leave_nothing_behind() {
 }
 
 #[test]
-fn offloads_are_those_ethtool_shows_and_told_in_time() {
+fn offloads_agree_with_ethtool() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let facts = read_quickly(&mut agent, json!({}));
@@ -167,8 +167,8 @@ fn offloads_are_those_ethtool_shows_and_told_in_time() {
 }
 
 #[test]
-fn drops_are_told_by_place() {
-    if !is_root("drops_are_told_by_place") {
+fn dropped_frames_are_reported_with_their_place() {
+    if !is_root("dropped_frames_are_reported_with_their_place") {
         return;
     }
     let state = state_folder();

@@ -1,4 +1,5 @@
-//! Every recorded session in `contract/transcripts` goes the same way with the real binary. The rule of comparison is in its README.
+//! Test that the real binary repeats every session recorded in `contract/transcripts`. The README of that folder
+//! defines the comparison.
 //!
 //! `IOLAB_RECORD=1 cargo test -p iolab-agent --test transcripts` rewrites the agent's side of every session.
 
@@ -12,10 +13,11 @@ use std::path::{Path, PathBuf};
 use common::{is_root, netns_name, state_folder, Agent};
 use serde_json::{json, Value};
 
-/// The namespace in the files; each replay has one of its own.
+/// Name of the namespace in the recorded files; each replay uses a different name.
 const NETNS: &str = "iolab-t-transcript";
 
-/// Keys whose values differ from session to session; with those that end in `_ns` or `_ticks` they are compared by type.
+/// Keys whose values differ between sessions; the values of these keys, and of keys that end in `_ns` or `_ticks`, are
+/// compared by type only.
 const VOLATILE: [&str; 29] = [
     "version",
     "build",
@@ -71,12 +73,12 @@ fn same_type(one: &Value, other: &Value) -> bool {
     std::mem::discriminant(one) == std::mem::discriminant(other)
 }
 
-/// Where `seen` is not as `recorded`; `None` where it is.
+/// Return the first place where `seen` differs from `recorded`; `None` if they agree.
 fn difference(recorded: &Value, seen: &Value, place: &str) -> Option<String> {
     let told = || Some(format!("{place}: recorded {recorded}, seen {seen}"));
     match (recorded, seen) {
         (Value::Object(recorded), Value::Object(seen)) => {
-            // In whatever order: that of the keys is the build's.
+            // Ignore the order of the keys, because it depends on the build.
             if recorded.len() != seen.len() || !recorded.keys().all(|key| seen.contains_key(key)) {
                 return told();
             }
@@ -101,7 +103,7 @@ fn difference(recorded: &Value, seen: &Value, place: &str) -> Option<String> {
     }
 }
 
-/// Have the session at `path` with the real binary; its lines as they went.
+/// Run the session at `path` with the real binary, and return the exchanged lines.
 fn have(path: &Path, netns: &str) -> Vec<Value> {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
@@ -124,7 +126,7 @@ fn have(path: &Path, netns: &str) -> Vec<Value> {
 }
 
 #[test]
-fn every_recorded_session_goes_the_same_way() {
+fn every_recorded_session_replays_identically() {
     let paths = sessions();
     assert!(!paths.is_empty());
     for path in paths {
@@ -145,7 +147,7 @@ fn every_recorded_session_goes_the_same_way() {
 }
 
 #[test]
-fn a_difference_is_found_unless_its_key_is_volatile() {
+fn difference_between_sessions_is_found_unless_its_key_is_volatile() {
     let recorded = json!({"pid": 1, "end_ns": 2, "list": [{"value": 3}]});
     assert_eq!(difference(&recorded, &json!({"pid": 9, "end_ns": 9, "list": [{"value": 3}]}), ""), None);
     for seen in [

@@ -1,6 +1,6 @@
-//! Trials through the real binary, over veth pairs in namespaces of the agent's own.
+//! Tests of trials with the real binary, over veth pairs in namespaces that the agent creates.
 //!
-//! What a busy machine takes from the sender is in its stall log; the assertions hold outside of it.
+//! The stall log contains the time that a busy machine takes from the sender; the assertions exclude this time.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -14,7 +14,8 @@ use common::{eventually, is_root, netns_exists, start_as_nobody, state_folder, A
 use nix::sys::signal::Signal;
 use serde_json::{json, Value};
 
-/// Every frame of a sender is accounted for, and the rate was exact outside the shifts that its stalls made.
+/// Check that every frame of a sender is accounted for, and that the rate was exact except for schedule shifts by
+/// stalls.
 fn assert_exact(sent: &Value, frames_per_second: u64, duration_ns: u64) {
     let [intended, offered, unsent] =
         ["intended_frames", "offered_frames", "unsent_frames"].map(|key| number(&sent[key]));
@@ -32,7 +33,7 @@ fn assert_exact(sent: &Value, frames_per_second: u64, duration_ns: u64) {
     assert_eq!(sent["gap_ns"]["count"], offered - 1);
 }
 
-/// Nothing is lost but what the receiving socket says it lost itself.
+/// Check that no frame is lost except those that the receiving socket reports as its own loss.
 fn assert_received(sent: &Value, received: &Value) {
     let [lost, surplus, duplicates, reordered, dropped] = [
         &received["lost_frames"],
@@ -47,7 +48,7 @@ fn assert_received(sent: &Value, received: &Value) {
     assert_eq!(received["latency_ns"]["count"], received["received_frames"]);
     assert_eq!(received["drained"], true);
     assert_eq!(received["flows"]["count"], 16);
-    // Only a receiver that did not run long enough for its buffers to overflow may lose.
+    // Only a receiver that was stalled long enough for its buffers to overflow may lose frames.
     assert!(lost == 0 || number(&received["thread"]["wait_ns"]) > 5_000_000, "{}", received["thread"]);
 }
 
@@ -96,8 +97,8 @@ fn every_frame_of_both_directions_is_accounted_for_on_every_path() {
 }
 
 #[test]
-fn several_senders_are_one_stream_with_one_balance() {
-    if !is_root("several_senders_are_one_stream_with_one_balance") {
+fn several_senders_form_one_stream_with_one_balance() {
+    if !is_root("several_senders_form_one_stream_with_one_balance") {
         return;
     }
     let state = state_folder();
@@ -138,8 +139,8 @@ fn several_senders_are_one_stream_with_one_balance() {
 }
 
 #[test]
-fn a_thread_with_a_priority_of_its_own_is_real_time_and_no_other_priority_is_taken() {
-    let test = "a_thread_with_a_priority_of_its_own_is_real_time_and_no_other_priority_is_taken";
+fn thread_with_a_priority_is_real_time_and_an_invalid_priority_is_refused() {
+    let test = "thread_with_a_priority_is_real_time_and_an_invalid_priority_is_refused";
     if !is_root(test) {
         return;
     }
@@ -159,7 +160,7 @@ fn a_thread_with_a_priority_of_its_own_is_real_time_and_no_other_priority_is_tak
     let tasks = format!("/proc/{}/task", lab.agent.pid());
     eventually("a thread of that priority", || {
         let threads = std::fs::read_dir(&tasks).unwrap().flatten();
-        // Field 40 of /proc/PID/stat is the real-time priority, field 3 the first behind the name.
+        // Field 40 of /proc/PID/stat is the real-time priority; field 3 is the first field after the name.
         let real_time = |stat: String| stat.rsplit(')').next().unwrap().split(' ').nth(38) == Some("7");
         threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok()).any(real_time)
     });
@@ -173,8 +174,8 @@ fn a_thread_with_a_priority_of_its_own_is_real_time_and_no_other_priority_is_tak
 }
 
 #[test]
-fn frames_that_do_not_fit_a_page_go_by_af_packet_and_the_reason_is_told() {
-    if !is_root("frames_that_do_not_fit_a_page_go_by_af_packet_and_the_reason_is_told") {
+fn frames_larger_than_a_page_use_af_packet_and_the_reason_is_reported() {
+    if !is_root("frames_larger_than_a_page_use_af_packet_and_the_reason_is_reported") {
         return;
     }
     let state = state_folder();
@@ -215,8 +216,8 @@ fn frames_that_do_not_fit_a_page_go_by_af_packet_and_the_reason_is_told() {
 }
 
 #[test]
-fn a_hundred_thousand_frames_a_second_go_through_many_trials_of_one_set() {
-    if !is_root("a_hundred_thousand_frames_a_second_go_through_many_trials_of_one_set") {
+fn hundred_thousand_frames_per_second_are_received_in_repeated_trials() {
+    if !is_root("hundred_thousand_frames_per_second_are_received_in_repeated_trials") {
         return;
     }
     let state = state_folder();
@@ -235,9 +236,9 @@ fn a_hundred_thousand_frames_a_second_go_through_many_trials_of_one_set() {
 }
 
 #[test]
-fn without_root_frames_are_received_by_af_packet_and_the_reason_is_told() {
+fn rootless_agent_receives_by_af_packet_and_reports_the_reason() {
     let folder = state_folder();
-    let test = "without_root_frames_are_received_by_af_packet_and_the_reason_is_told";
+    let test = "rootless_agent_receives_by_af_packet_and_reports_the_reason";
     let Some(agent) = start_as_nobody(folder.path(), test) else { return };
     let capabilities = agent.hello["capabilities"].as_array().unwrap().clone();
     assert!(capabilities.contains(&json!("traffic")) && !capabilities.contains(&json!("device")));
@@ -254,8 +255,8 @@ fn without_root_frames_are_received_by_af_packet_and_the_reason_is_told() {
 }
 
 #[test]
-fn trials_that_cannot_be_are_refused_before_anything_is_sent() {
-    if !is_root("trials_that_cannot_be_are_refused_before_anything_is_sent") {
+fn invalid_trials_are_refused_before_anything_is_sent() {
+    if !is_root("invalid_trials_are_refused_before_anything_is_sent") {
         return;
     }
     let state = state_folder();
@@ -291,8 +292,8 @@ fn trials_that_cannot_be_are_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn closing_a_set_ends_its_trial_at_once_and_the_trial_is_answered() {
-    if !is_root("closing_a_set_ends_its_trial_at_once_and_the_trial_is_answered") {
+fn closing_a_port_set_ends_its_trial_at_once() {
+    if !is_root("closing_a_port_set_ends_its_trial_at_once") {
         return;
     }
     let state = state_folder();
@@ -313,8 +314,8 @@ fn closing_a_set_ends_its_trial_at_once_and_the_trial_is_answered() {
 }
 
 #[test]
-fn a_stop_of_the_agent_is_in_the_stall_log() {
-    if !is_root("a_stop_of_the_agent_is_in_the_stall_log") {
+fn stopped_agent_is_recorded_in_the_stall_log() {
+    if !is_root("stopped_agent_is_recorded_in_the_stall_log") {
         return;
     }
     let state = state_folder();
@@ -336,8 +337,8 @@ fn a_stop_of_the_agent_is_in_the_stall_log() {
 }
 
 #[test]
-fn a_crash_in_a_trial_leaves_no_program_and_the_next_agent_removes_the_rest() {
-    if !is_root("a_crash_in_a_trial_leaves_no_program_and_the_next_agent_removes_the_rest") {
+fn crash_during_a_trial_leaves_no_program_and_the_rest_is_undone() {
+    if !is_root("crash_during_a_trial_leaves_no_program_and_the_rest_is_undone") {
         return;
     }
     let state = state_folder();

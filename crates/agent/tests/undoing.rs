@@ -1,4 +1,4 @@
-//! What is taken back when it is asked for: in which order, when, and what if it cannot be.
+//! Tests of undo requests: the order, the time, and the result if a change cannot be undone.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -12,7 +12,7 @@ use common::{
 };
 use serde_json::{json, Value};
 
-/// A small file system in memory, which goes with the test.
+/// A small file system in memory, removed at the end of the test.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -30,7 +30,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A file system on a loop device, which goes with the test. While it is frozen, who writes to it is in state D.
+/// A file system on a loop device, removed at the end of the test. While it is frozen, a process that writes to it is
+/// in state D.
 struct Disk(tempfile::TempDir);
 
 impl Disk {
@@ -58,15 +59,16 @@ impl Drop for Disk {
 }
 
 #[test]
-fn a_program_in_state_d_is_given_up_until_what_serves_its_disk_has_ended() {
-    let test = "a_program_in_state_d_is_given_up_until_what_serves_its_disk_has_ended";
+fn program_in_state_d_is_skipped_until_its_disk_server_has_ended() {
+    let test = "program_in_state_d_is_skipped_until_its_disk_server_has_ended";
     if !is_root(test) {
         return;
     }
     let Some(disk) = Disk::mount(test) else { return };
     let (state, place) = (state_folder(), disk.place());
     let mut agent = Agent::start(state.path());
-    // To freeze is what a daemon does that does not answer; the undo, which ends it, lets its disk go.
+    // The frozen file system acts like the disk of a daemon that does not respond; the undo of the freeze acts like the
+    // end of that daemon.
     let freeze = json!({"argv": ["fsfreeze", "-f", place], "undo_key": "daemon",
         "undo": {"kind": "command", "argv": ["fsfreeze", "-u", place]}});
     assert_eq!(agent.call("command.run", freeze)["exit_status"], 0);
@@ -85,7 +87,7 @@ fn a_program_in_state_d_is_given_up_until_what_serves_its_disk_has_ended() {
 }
 
 #[test]
-fn what_failed_is_undone_once_more_after_the_rest_and_not_where_nothing_else_was_undone() {
+fn failed_undo_is_retried_once_after_the_others() {
     let (state, folder) = (state_folder(), tempfile::tempdir().unwrap());
     let mut agent = Agent::start(state.path());
     let (flag, log) = (folder.path().join("flag"), folder.path().join("log"));
@@ -110,8 +112,8 @@ fn what_failed_is_undone_once_more_after_the_rest_and_not_where_nothing_else_was
 }
 
 #[test]
-fn what_was_changed_is_undone_and_forgotten_though_the_disk_of_the_journal_is_full() {
-    if !is_root("what_was_changed_is_undone_and_forgotten_though_the_disk_of_the_journal_is_full") {
+fn changes_are_undone_even_if_the_journals_disk_is_full() {
+    if !is_root("changes_are_undone_even_if_the_journals_disk_is_full") {
         return;
     }
     let disk = SmallDisk::mount();
@@ -124,7 +126,7 @@ fn what_was_changed_is_undone_and_forgotten_though_the_disk_of_the_journal_is_fu
     for number in 0..50 {
         agent.call("command.run", change(number));
     }
-    // All that is left of the disk is taken.
+    // Fill the remaining space of the disk.
     let _ = std::fs::write(disk.0.path().join("filler"), vec![1; 1 << 20]);
     let mut number = 50;
     loop {
@@ -142,7 +144,7 @@ fn what_was_changed_is_undone_and_forgotten_though_the_disk_of_the_journal_is_fu
 }
 
 #[test]
-fn what_cannot_be_undone_stays_in_the_journal_and_in_the_exit_status() {
+fn failed_undo_stays_in_the_journal_and_in_the_exit_status() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     if agent.hello["rootless"] == true {
@@ -164,7 +166,7 @@ fn what_cannot_be_undone_stays_in_the_journal_and_in_the_exit_status() {
 }
 
 #[test]
-fn undoing_goes_backwards_and_only_where_it_is_asked() {
+fn undo_runs_in_reverse_order_from_the_requested_entry() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let log = state.path().join("log");
@@ -184,8 +186,8 @@ fn undoing_goes_backwards_and_only_where_it_is_asked() {
 }
 
 #[test]
-fn undoing_waits_for_the_changes_in_progress() {
-    if !is_root("undoing_waits_for_the_changes_in_progress") {
+fn undo_waits_for_changes_in_progress() {
+    if !is_root("undo_waits_for_changes_in_progress") {
         return;
     }
     let state = state_folder();
@@ -198,7 +200,7 @@ fn undoing_waits_for_the_changes_in_progress() {
         let mut ids: Vec<i64> =
             names.iter().map(|name| agent.send("netns.create", &json!({"name": name}))).collect();
         ids.push(agent.send("command.run", &json!({"argv": slow, "undo": undo, "undo_key": "slow"})));
-        // The command is journalled and has not made its file.
+        // The command is in the journal and has not created its file.
         eventually("the journal begins", || {
             std::fs::read_dir(state.path().join("journal"))
                 .unwrap()
@@ -209,7 +211,7 @@ fn undoing_waits_for_the_changes_in_progress() {
         for id in ids {
             assert_eq!(agent.answer(id)["error"], Value::Null);
         }
-        // What began after the undoing is in the journal still.
+        // Changes made after the undo began are still in the journal.
         let listed = agent.call("journal.list", json!({"journal": "self"}))["entries"].to_string();
         for name in names.iter().filter(|name| netns_exists(name)) {
             assert!(listed.contains(name.as_str()), "'{name}' is left and not in the journal");
@@ -221,7 +223,7 @@ fn undoing_waits_for_the_changes_in_progress() {
 }
 
 #[test]
-fn a_change_that_was_never_started_leaves_nothing_to_undo() {
+fn change_that_was_never_started_leaves_no_undo() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
     let undo = json!({"kind": "command", "argv": ["iolab-no-such-program"]});
@@ -232,8 +234,8 @@ fn a_change_that_was_never_started_leaves_nothing_to_undo() {
 }
 
 #[test]
-fn undoing_what_did_not_happen_is_harmless() {
-    if !is_root("undoing_what_did_not_happen_is_harmless") {
+fn undo_of_a_change_that_did_not_happen_is_harmless() {
+    if !is_root("undo_of_a_change_that_did_not_happen_is_harmless") {
         return;
     }
     let (state, inside) = (state_folder(), Netns::make("harmless"));
@@ -257,8 +259,8 @@ fn undoing_what_did_not_happen_is_harmless() {
 }
 
 #[test]
-fn the_first_original_of_a_setting_is_the_one_restored() {
-    if !is_root("the_first_original_of_a_setting_is_the_one_restored") {
+fn first_original_of_a_setting_is_restored() {
+    if !is_root("first_original_of_a_setting_is_restored") {
         return;
     }
     let (state, inside) = (state_folder(), Netns::make("setting"));

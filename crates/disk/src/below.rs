@@ -1,5 +1,5 @@
-//! What the disk below a file system has of a file: that is what a crash of the computer at this moment would leave of it,
-//! for its page cache is passed by. A cache in the disk itself is not.
+//! Reads a file's blocks from the disk below its file system and bypasses the page cache. The blocks on the disk would
+//! survive a crash of the host at this moment. The cache inside the disk is not bypassed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,7 +11,7 @@ use rustix::fs::{major, minor, OFlags};
 
 use crate::error::DiskError;
 
-/// A file, as its disk has it.
+/// A file as stored on its disk.
 #[derive(Debug)]
 pub struct Below {
     device: File,
@@ -20,11 +20,11 @@ pub struct Below {
 }
 
 impl Below {
-    /// Finds the disk and the file's places on it.
+    /// Find the disk of a file and the file's extents on it.
     ///
     /// # Errors
-    /// The file lies on no block device (tmpfs, btrfs, a network), not as it is (compressed), or the device is not to be
-    /// read.
+    /// Returns an error if the file is not on a single block device (tmpfs, btrfs, network file systems), if
+    /// its data is stored in encoded form (compressed, encrypted, inline), or if the device cannot be read.
     pub fn of(path: &Path) -> Result<Self, DiskError> {
         let file = File::open(path).map_err(DiskError::at("opening", path))?;
         let seen = file.metadata().map_err(DiskError::at("looking at", path))?;
@@ -48,12 +48,13 @@ impl Below {
         Ok(Self { device, node, extents })
     }
 
-    /// Where the disk is.
+    /// Return the path of the disk's device node.
     pub fn node(&self) -> &Path {
         &self.node
     }
 
-    /// Reads a block of the file from the disk, past the page cache; false: the disk has nothing of it.
+    /// Read a block of the file from the disk, bypassing the page cache. Return false if the disk has no data
+    /// for it.
     pub fn read_at(&self, block: &mut [u8], place: u64) -> io::Result<bool> {
         let end = place + block.len() as u64;
         let holds = |extent: &&Extent| extent.logical <= place && end <= extent.logical + extent.bytes;

@@ -1,14 +1,15 @@
-//! Memory that reads and writes use: aligned for `O_DIRECT`, filled with what a profile asks for.
+//! Buffers for reads and writes: aligned for `O_DIRECT`, with the requested content.
 
 use crate::random::Random;
 use crate::request::Data;
 
-/// What every device's logical blocks divide, and every page.
+/// Alignment in bytes: a multiple of the logical block size of all devices, and of the page size.
 const ALIGNMENT: usize = 4096;
-/// Blocks of this size, or smaller ones of a smaller buffer, are never the same twice in incompressible data. (bytes)
+/// Size of the blocks of incompressible data, each of which differs from all other blocks, in bytes; a smaller buffer
+/// is one block.
 const DISTINCT_BYTES: usize = 4096;
 
-/// A buffer.
+/// An aligned buffer.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Vec<u8>,
@@ -19,7 +20,8 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// `length` bytes that count up and begin again after 255, or random ones.
+    /// Create a buffer of `length` bytes: a sequence that counts from 0 to 255 repeatedly, or random bytes
+    /// for incompressible data.
     pub fn new(length: usize, data: Data) -> Self {
         let memory = vec![0; length + ALIGNMENT];
         let begin = memory.as_ptr().align_offset(ALIGNMENT);
@@ -41,7 +43,7 @@ impl Buffer {
         this
     }
 
-    /// `length` zeros, or random bytes.
+    /// Create a buffer of `length` zeros, or of random bytes for incompressible data.
     pub fn zeroed(length: usize, data: Data) -> Self {
         let mut this = Self::new(length, data);
         if data == Data::Defined {
@@ -50,17 +52,18 @@ impl Buffer {
         this
     }
 
-    /// What it holds.
+    /// Return the content of the buffer.
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.begin..self.begin + self.length]
     }
 
-    /// The same, to change.
+    /// Return the content of the buffer as mutable bytes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.begin..self.begin + self.length]
     }
 
-    /// What to write next: where data is to be incompressible, every block of it is another than all before.
+    /// Return the content for the next write. For incompressible data, each block differs from all previous
+    /// blocks.
     pub fn next(&mut self) -> &[u8] {
         if self.data == Data::Incompressible {
             self.round += 1;
@@ -81,14 +84,14 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn it_lies_where_direct_writes_may_begin() {
+    fn buffer_is_aligned_for_direct_io() {
         let buffer = Buffer::new(512, Data::Defined);
         assert_eq!(buffer.bytes().as_ptr() as usize % ALIGNMENT, 0);
         assert_eq!(buffer.bytes().len(), 512);
     }
 
     #[test]
-    fn defined_data_counts_up_and_stays_the_same() {
+    fn buffer_with_defined_data_counts_up_and_is_the_same_for_every_write() {
         let mut buffer = Buffer::new(1024, Data::Defined);
         assert_eq!(&buffer.bytes()[254..258], [254, 255, 0, 1]);
         let first = buffer.next().to_vec();
@@ -96,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_blocks_of_incompressible_data_are_the_same() {
+    fn incompressible_blocks_are_all_different() {
         let mut buffer = Buffer::new(3 * DISTINCT_BYTES, Data::Incompressible);
         let mut seen = HashSet::new();
         for _ in 0..4 {

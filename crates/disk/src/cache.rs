@@ -1,4 +1,4 @@
-//! The page cache of this kernel: dropping a file or device from it, and looking what stayed.
+//! The page cache of this kernel: drops a file or device from it, and measures its remaining pages.
 
 use std::fs::File;
 use std::io;
@@ -15,22 +15,23 @@ use crate::error::DiskError;
 use crate::report::{CacheState, Report, Residency};
 use crate::request::{Cache, Cool};
 
-/// Files behind a disk of which this kernel may keep blocks. They stay open: to open one of FUSE empties it, so that who opens
-/// it to look finds nothing.
+/// Backing files of a disk; this kernel may cache their blocks. The files stay open: opening a FUSE file drops its
+/// pages, so a later open would find no pages.
 #[derive(Debug, Default)]
 pub struct Behind(Vec<File>);
 
 impl Behind {
-    /// Opens them.
+    /// Open the files behind a disk.
     ///
     /// # Errors
-    /// One is not there.
+    /// Returns an error if a file does not exist.
     pub fn open(paths: &[PathBuf]) -> Result<Self, DiskError> {
         let open = |path: &PathBuf| File::open(path).map_err(DiskError::at("opening", path));
         paths.iter().map(open).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Empties them; how many pages stayed, or None where the kernel does not say.
+    /// Drop the files from the page cache. Return the number of remaining pages; `None` if the kernel does
+    /// not report it.
     fn empty(&self) -> io::Result<Option<u64>> {
         let mut pages = Some(0);
         for file in &self.0 {
@@ -43,7 +44,8 @@ impl Behind {
     }
 }
 
-/// Empties files until it is dropped: a phase that reads and writes in turn would find there what it has had before.
+/// A thread that drops files from the page cache until the value is dropped. Without this thread, a phase that both
+/// reads and writes would find its earlier data in the cache.
 #[derive(Debug)]
 pub struct Emptying {
     over: Sender<()>,
@@ -51,19 +53,19 @@ pub struct Emptying {
 }
 
 impl Emptying {
-    /// From one time to the next: in it a phase comes back to little.
+    /// Time between two drops, short enough that a phase rereads few blocks in between.
     const EVERY: Duration = Duration::from_millis(20);
 
-    /// Begins with what there is behind a disk.
+    /// Start to drop the files behind a disk from the page cache.
     ///
     /// # Errors
-    /// The system has no descriptor or thread for it.
+    /// Returns an error if the system has no free descriptor or thread.
     pub fn begin(behind: &Behind) -> io::Result<Self> {
         let files: Vec<File> = behind.0.iter().map(File::try_clone).collect::<Result<_, _>>()?;
         let (over, waiting) = channel();
         let empty = move || {
             while !files.is_empty() && waiting.recv_timeout(Self::EVERY) == Err(RecvTimeoutError::Timeout) {
-                // What cannot be dropped now is dropped later, and what stays is seen by the layers below.
+                // Ignore a failure: pages that cannot be dropped now are dropped later.
                 for file in &files {
                     let _ = fadvise(file, 0, None, Advice::DontNeed);
                 }
@@ -76,7 +78,7 @@ impl Emptying {
 
 impl Drop for Emptying {
     fn drop(&mut self) {
-        // A thread that has ended waits for nothing.
+        // The send fails if the thread has already stopped.
         let _ = self.over.send(());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -84,8 +86,8 @@ impl Drop for Emptying {
     }
 }
 
-/// Bring about what is wanted of the page cache, and look. Files behind the disk are emptied in any case: their cache is a second
-/// one of this kernel, which a program on a disk of its own would not have.
+/// Bring the page cache of a file into the requested state, and measure it. Files behind the disk are always
+/// dropped: their pages are a second cache in this kernel, which a program on a physical disk would not have.
 pub fn prepare(file: &File, wanted: Cache, behind: &Behind) -> io::Result<Residency> {
     let of_bytes = length(file)?;
     if wanted == Cache::Cold {
@@ -122,7 +124,7 @@ fn look(file: &File, of_bytes: u64) -> (&'static str, Option<Cached>) {
     }
 }
 
-/// The size of a file or block device. (bytes)
+/// Return the size of a file or block device, in bytes.
 pub fn length(file: &File) -> io::Result<u64> {
     use std::io::{Seek, SeekFrom};
     let mut other = file;
@@ -132,7 +134,7 @@ pub fn length(file: &File) -> io::Result<u64> {
     Ok(end)
 }
 
-/// Carries out a request about the cache alone.
+/// Execute a request that concerns only the page cache.
 pub fn cool(asked: &Cool) -> Result<Report, DiskError> {
     let file = File::open(&asked.path).map_err(DiskError::at("opening", &asked.path))?;
     let wanted = if asked.drop { Cache::Cold } else { Cache::AsLeft };

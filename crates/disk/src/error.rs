@@ -1,33 +1,33 @@
-//! Why a disk program did not run, or did not run to its end.
+//! Errors of disk programs.
 
 use std::io;
 use std::path::Path;
 
-/// What was being done, what was seen, what is allowed.
+/// A failure of a disk program, with the operation and its object.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
-    /// The system said no.
+    /// A system call failed.
     #[error("{doing} {path}: {said}")]
     System {
-        /// in words
+        /// Name of the operation.
         doing: &'static str,
-        /// the file, folder or device
+        /// File, folder or device of the operation.
         path: String,
-        /// what it said
+        /// Error of the operating system.
         said: io::Error,
     },
-    /// It would write where it may not, or cannot mean what it says.
+    /// The request is not permitted or not valid.
     #[error("{0}")]
     Refused(String),
 }
 
 impl DiskError {
-    /// The system's answer to `doing` something with `path`.
+    /// Return a function that adds the operation `doing` and its object `path` to an I/O error.
     pub fn at<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + use<'a> {
         move |said| Self::System { doing, path: path.display().to_string(), said }
     }
 
-    /// A refusal, with its reason.
+    /// Create an error for a request that is not permitted, with the reason.
     pub fn refused(why: impl Into<String>) -> Self {
         Self::Refused(why.into())
     }

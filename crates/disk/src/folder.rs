@@ -1,4 +1,5 @@
-//! The only place where files are made and written: a folder of this user alone, reached without symbolic links.
+//! The only folder in which files are created and written: it belongs to this user alone, and its path has no
+//! symbolic links.
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -13,7 +14,7 @@ use rustix::process::geteuid;
 
 use crate::error::DiskError;
 
-/// A folder that nobody else can write.
+/// A folder to which other users cannot write.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -21,10 +22,11 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens it.
+    /// Open the folder.
     ///
     /// # Errors
-    /// It is not there, is reached through a symbolic link, or others may write into it.
+    /// Returns an error if the folder does not exist, if its path contains a symbolic link, or if other users
+    /// may write to it.
     pub fn open(path: &Path) -> Result<Self, DiskError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -46,10 +48,10 @@ impl Folder {
         Ok(Self { path: path.to_owned(), open })
     }
 
-    /// Refuses what would leave less than a tenth of the file system free.
+    /// Check that `bytes` more bytes leave at least a tenth of the file system free.
     ///
     /// # Errors
-    /// `bytes` more do not fit in, with both figures.
+    /// Returns an error with the required and the available space if there is too little space.
     pub fn check_room(&self, bytes: u64) -> Result<(), DiskError> {
         let seen = fstatvfs(&self.open)
             .map_err(|error| DiskError::at("looking at the room in", &self.path)(error.into()))?;
@@ -68,18 +70,18 @@ impl Folder {
         Ok(())
     }
 
-    /// Makes a file for reading and writing; what is there already stays as it is.
+    /// Create a file for reading and writing; an existing file stays unchanged.
     ///
     /// # Errors
-    /// There is something of that name, or the system said no.
+    /// Returns an error if the name exists or the system call fails.
     pub fn create(&self, name: &str, extra: OFlags) -> Result<File, DiskError> {
         self.reach(name, OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | extra, "making the file")
     }
 
-    /// Makes a file of `bytes`, every block of it allocated.
+    /// Create a file of `bytes` bytes with all blocks allocated.
     ///
     /// # Errors
-    /// There is no room, there is something of that name, or the system said no.
+    /// Returns an error if there is too little space, if the name exists, or if a system call fails.
     pub fn create_allocated(&self, name: &str, bytes: u64) -> Result<File, DiskError> {
         self.check_room(bytes)?;
         let file = self.create(name, OFlags::empty())?;
@@ -90,10 +92,10 @@ impl Folder {
         Ok(file)
     }
 
-    /// Opens a file that is there.
+    /// Open an existing file.
     ///
     /// # Errors
-    /// It is no plain file of this user with one name, or the system said no.
+    /// Returns an error if the file is not a regular file of this user with a single link, or if the system call fails.
     pub fn find(&self, name: &str, flags: OFlags) -> Result<File, DiskError> {
         self.reach(name, flags, "opening the file")
     }
@@ -123,28 +125,29 @@ impl Folder {
         Ok(File::from(opened))
     }
 
-    /// Deletes a file; one that is not there is no matter.
+    /// Delete a file; a missing file is no error.
     pub fn remove(&self, name: &str) {
         let _ = unlinkat(&self.open, name, AtFlags::empty());
     }
 
-    /// The folder's own descriptor.
+    /// Return the descriptor of the folder.
     pub const fn descriptor(&self) -> &OwnedFd {
         &self.open
     }
 
-    /// Where it is.
+    /// Return the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// A name that nothing has: a program that was killed leaves its files, and every confined program is process 1.
+/// Return a random, unused file name. A process ID would not be unique: a killed program leaves its files,
+/// and every confined program is process 1.
 pub fn fresh_name(program: &str) -> String {
     format!("{program}.{:016x}", RandomState::new().build_hasher().finish())
 }
 
-/// A file that goes when this value goes.
+/// A file that is deleted when the value is dropped.
 #[derive(Debug)]
 pub struct Passing<'a> {
     folder: &'a Folder,
@@ -152,12 +155,13 @@ pub struct Passing<'a> {
 }
 
 impl<'a> Passing<'a> {
-    /// Names a file that is to be made in `folder`; one of that name that is there already stays, and this fails later.
+    /// Choose a name for a file to be created in `folder`. If the name exists, the later creation of the file
+    /// fails.
     pub fn new(folder: &'a Folder, program: &str) -> Self {
         Self { folder, name: fresh_name(program) }
     }
 
-    /// Its name.
+    /// Return the name of the file.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -1,5 +1,6 @@
-//! hdparm's two timings. `-t`: reads of 2 MiB from the beginning of the device on, for 3 s or to its end. `-T`: the first
-//! 2 MiB again and again out of the page cache for 2 s, less what seeking and looking at the clock took.
+//! The two timings of hdparm. `-t`: reads 2-MiB blocks from the start of the device, for 3 s or up to its
+//! end. `-T`: reads the first 2 MiB repeatedly from the page cache for 2 s, and subtracts the time of seeks
+//! and clock readings.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,14 +17,14 @@ use crate::request::{Cache, Data, Hdparm, Timing};
 use crate::Clock;
 
 const BLOCK: usize = 2 << 20;
-/// The same, among sizes of files. (bytes)
+/// The block size as a 64-bit number, in bytes.
 const BLOCK_BYTES: u64 = BLOCK as u64;
 const BUFFERED_NS: u64 = 3_000_000_000;
 const CACHED_NS: u64 = 2_000_000_000;
-/// hdparm looks at one byte of each of them, so that what was read has really come. (bytes)
+/// Interval at which hdparm reads single bytes of each block in memory, so that the data is really accessed, in bytes.
 const TOUCHED_BYTES: usize = 512;
 
-/// Runs it.
+/// Run the timings of hdparm.
 pub fn run(asked: &Hdparm, clock: Clock<'_>) -> Result<Report, DiskError> {
     let flags = if asked.direct { OFlags::DIRECT } else { OFlags::empty() };
     let flags = i32::try_from(flags.bits()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! One timed phase: what every program does around its own loop.
+//! One timed phase, with the steps that all programs share.
 
 use crate::report::Residency;
 use std::fs::{self, File};
@@ -9,18 +9,18 @@ use nix::sys::resource::{getrusage, UsageWho};
 use crate::report::{Phase, ProcessIo, Steps};
 use crate::Clock;
 
-/// What a phase moved.
+/// Amount of data and number of operations of a phase.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Moved {
-    /// (bytes)
+    /// Bytes read or written.
     pub bytes: u64,
-    /// Reads, writes, seeks or files.
+    /// Number of reads, writes, seeks or files.
     pub operations: u64,
-    /// The slowest of them, where each was timed. (ns)
+    /// Longest time of one operation, if each operation was timed, in ns.
     pub slowest_ns: Option<u64>,
 }
 
-/// A phase under way.
+/// A phase in progress.
 pub struct Watch<'a> {
     clock: Clock<'a>,
     name: &'static str,
@@ -34,7 +34,7 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Begins.
+    /// Start a phase.
     pub fn begin(clock: Clock<'a>, name: &'static str, block_bytes: u64, cache: Option<Residency>) -> Self {
         let (cpu_ns, io) = (cpu_ns(), process_io());
         let now = clock();
@@ -58,35 +58,35 @@ impl<'a> Watch<'a> {
         passed
     }
 
-    /// The file is open.
+    /// Record the end of the step that opens the file.
     pub fn opened(&mut self) {
         self.steps.open_ns += self.lap();
     }
 
-    /// All is read or written.
+    /// Record the end of the step that reads or writes.
     pub fn transferred(&mut self) {
         self.steps.transfer_ns += self.lap();
     }
 
-    /// Flushes the file.
+    /// Flush the file, and record the end of this step.
     pub fn flush(&mut self, file: &File) -> io::Result<()> {
         file.sync_all()?;
         self.flushed();
         Ok(())
     }
 
-    /// All is flushed.
+    /// Record the end of the flush step.
     pub fn flushed(&mut self) {
         self.steps.flush_ns += self.lap();
     }
 
-    /// Closes the file.
+    /// Close the file, and record the end of this step.
     pub fn close(&mut self, file: File) {
         drop(file);
         self.steps.close_ns += self.lap();
     }
 
-    /// Ends at the last of the steps.
+    /// Finish the phase; its duration extends to the end of its last step.
     pub fn end(self, moved: Moved) -> Phase {
         let io = match (self.io, process_io()) {
             (Some(before), Some(after)) => Some(ProcessIo {

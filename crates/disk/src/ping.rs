@@ -1,6 +1,7 @@
-//! Whether the server behind a disk still answers: the state of its process, or a new connection that asks what its protocol
-//! asks first (iSCSI: RFC 7143 login; NVMe/TCP: `ICReq` of the TCP transport specification; NBD: the handshake of its protocol
-//! document; QMP: the greeting). Nothing of the disk is read or written, and no session of its own is disturbed.
+//! Checks whether the server behind a disk responds: by the state of its process, or with the first message
+//! of its protocol on a new connection (iSCSI: RFC 7143 login; NVMe/TCP: `ICReq` of the TCP transport
+//! specification; NBD: the handshake of its protocol document; QMP: the greeting). The check neither reads
+//! nor writes the disk, and it does not affect existing sessions.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,34 +14,34 @@ use serde::Serialize;
 
 use crate::request::{Peer, Ping};
 
-/// How a server answered.
+/// State of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Condition {
-    /// Its process runs, or it answered as its protocol says.
+    /// The process runs, or the server responded according to its protocol.
     Answers,
-    /// Its process is stopped, as by SIGSTOP or a debugger.
+    /// The process is stopped, for example by SIGSTOP or a debugger.
     Stopped,
-    /// Its process has ended.
+    /// The process has exited.
     Gone,
-    /// Nobody listens there, or the address cannot be reached.
+    /// The port is closed, or the address is unreachable.
     Refused,
-    /// No answer came in time, or none that was whole.
+    /// No complete response arrived before the timeout.
     Silent,
-    /// What answered does not speak the protocol.
+    /// The response does not conform to the protocol.
     Foreign,
 }
 
-/// What was found of a server.
+/// Result of the check of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Answer {
-    /// In one word.
+    /// State of the server.
     pub condition: Condition,
-    /// Its process, where one was looked at and there is one.
+    /// Process ID, if the request names a process and its PID file contains an ID.
     pub pid: Option<u32>,
 }
 
-/// Asks.
+/// Check whether the server responds.
 pub(crate) fn ask(asked: &Ping) -> Answer {
     let limit = Duration::from_millis(asked.timeout_ms.max(1));
     let answered = match &asked.peer {
@@ -62,8 +63,8 @@ pub(crate) fn ask(asked: &Ping) -> Answer {
     Answer { condition, pid: None }
 }
 
-/// Looks at the process of a pid file; `mark` is a word of its command line or its environment, so that no other process that got
-/// its number is taken for it.
+/// Check the process of a PID file. `mark` is a word of the server's command line or environment, so that a different
+/// process which reuses the process ID is not mistaken for the server.
 fn process(pid_file: &Path, mark: &str) -> Answer {
     let gone = |pid| Answer { condition: Condition::Gone, pid };
     let Some(pid) = fs::read_to_string(pid_file).ok().and_then(|text| text.trim().parse::<u32>().ok()) else {
@@ -72,7 +73,8 @@ fn process(pid_file: &Path, mark: &str) -> Answer {
     let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let has_mark = |name| read(name).split(|&byte| byte == 0).any(|word| word == mark.as_bytes());
     let stat = String::from_utf8_lossy(&read("stat")).into_owned();
-    // The third field of proc_pid_stat(5); the name before it may have parentheses of its own.
+    // The third field of proc_pid_stat(5), which is the state; the process name before it may contain
+    // parentheses.
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
     match state {
         None | Some('Z' | 'X') => gone(Some(pid)),
@@ -95,7 +97,7 @@ fn over_tcp(
     exchanged(stream, request, length, is_right)
 }
 
-/// Sends a request and judges the first `length` bytes of the answer.
+/// Send a request, and return whether the first `length` bytes of the response are valid.
 fn exchanged(
     mut stream: impl Read + Write,
     request: &[u8],
@@ -108,24 +110,25 @@ fn exchanged(
     Ok(is_right(&got))
 }
 
-/// A login request for a discovery session (RFC 7143, 11.12).
+/// Build a login request for a discovery session (RFC 7143, 11.12).
 fn login() -> Vec<u8> {
     let mut text =
         b"InitiatorName=iqn.2026-01.net.iolab:ping\0SessionType=Discovery\0AuthMethod=None\0".to_vec();
     let length = text.len();
     text.resize(length.next_multiple_of(4), 0);
     let mut header = [0_u8; 48];
-    // Immediate login request; from security negotiation straight to the next stage.
+    // An immediate login request that transits from security negotiation to the next stage.
     header[0] = 0x43;
     header[1] = 0x81;
     header[5..8].copy_from_slice(&u32::try_from(length).unwrap_or(0).to_be_bytes()[1..]);
-    // An initiator session id by random numbers, of which there is one here at a time.
+    // Initiator session ID of the random format; a constant suffices, because only one session exists at a
+    // time.
     header[8] = 0x80;
     header[16..20].copy_from_slice(&1_u32.to_be_bytes());
     [header.to_vec(), text].concat()
 }
 
-/// `ICReq`: version 1.0, no digests, 128 bytes.
+/// Build an `ICReq` PDU: version 1.0, no digests, 128 bytes.
 fn connection_request() -> Vec<u8> {
     let mut request = vec![0_u8; 128];
     request[2] = 128;
@@ -133,7 +136,7 @@ fn connection_request() -> Vec<u8> {
     request
 }
 
-/// What a server that hangs, or ends meanwhile, comes to.
+/// I/O errors that a check returns if the server hangs or exits during the check.
 const SILENT: [ErrorKind; 6] = [
     ErrorKind::TimedOut,
     ErrorKind::WouldBlock,
@@ -157,7 +160,7 @@ mod tests {
         ask(&Ping { peer, timeout_ms: 200 }).condition
     }
 
-    /// A server that reads something, then says `words`, once.
+    /// Start a server for one connection, which reads `reads` bytes of a request and then sends `words`.
     fn server(words: &'static [u8], reads: usize) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -170,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_speaks_its_protocol_answers_and_another_one_is_foreign() {
+    fn matching_server_answers_and_a_server_of_a_different_protocol_is_reported() {
         let response: &[u8] = &[0x23; 48];
         assert_eq!(asked(Peer::Iscsi { address: server(response, 48) }), Condition::Answers);
         assert_eq!(asked(Peer::Iscsi { address: server(&[0x3f; 48], 48) }), Condition::Foreign);
@@ -181,8 +184,8 @@ mod tests {
     }
 
     #[test]
-    fn one_that_accepts_and_says_nothing_is_silent_and_a_closed_port_refuses() {
-        // The kernel completes connections of a stopped process: only an answer shows that it is alive.
+    fn silent_server_and_closed_port_are_distinguished() {
+        // The kernel completes connections of a stopped process: only a reply shows that it is alive.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         for peer in [Peer::Iscsi { address }, Peer::NvmeTcp { address }, Peer::Nbd { address }] {
@@ -200,7 +203,8 @@ mod tests {
         (child, Peer::Process { pid_file, mark: "MARK=ours".to_owned() })
     }
 
-    /// A signal is delivered a moment after it was sent, and a program starts a moment after its process.
+    /// Wait until the condition is `condition`: a signal takes effect a moment after it was sent, and a program starts
+    /// a moment after its process.
     fn becomes(peer: &Peer, condition: Condition) {
         for _ in 0..2_000 {
             if asked(peer.clone()) == condition {
@@ -212,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_runs_is_stopped_or_is_gone_and_a_namesake_is_no_process_of_ours() {
+    fn process_is_running_stopped_or_gone_and_a_recycled_pid_counts_as_gone() {
         let folder = tempfile::tempdir().unwrap();
         let (mut child, peer) = sleeper(folder.path());
         let signal = |name: &str| {
@@ -228,7 +232,7 @@ mod tests {
         assert_eq!(asked(other), Condition::Gone);
         signal("-STOP");
         becomes(&peer, Condition::Stopped);
-        // A zombie has ended, though its number is still taken.
+        // A zombie has exited, although its process ID is still in use.
         child.kill().unwrap();
         becomes(&peer, Condition::Gone);
         child.wait().unwrap();

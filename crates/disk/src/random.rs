@@ -1,16 +1,16 @@
-//! Numbers that look random and are the same for the same seed: `SplitMix64` (Steele, Lea, Flood 2014).
+//! Pseudo-random numbers that depend only on the seed: `SplitMix64` (Steele, Lea, Flood 2014).
 
-/// A source of numbers.
+/// A pseudo-random number generator.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// Begins with a seed.
+    /// Create a generator with a seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
+    /// Return the next 64 bits.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -19,12 +19,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is not zero. The bias is below `bound` / 2^64.
+    /// Return a number below `bound`, which must not be zero. The bias is below `bound` / 2^64.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    /// A place among `length` things, which are not none.
+    /// Return an index below `length`, which must not be zero.
     pub fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap_or(0)
     }

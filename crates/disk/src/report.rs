@@ -1,119 +1,146 @@
-//! What a disk program found. `contract/disk-v1.md` defines it.
+//! Reports of disk programs. `contract/disk-v1.md` defines them.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::device::Obstacle;
 use crate::ping::Answer;
 use crate::request::Cache;
 
-/// Everything that one request gives.
+/// The report of one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// In the order in which they were done.
+    /// Phases in the order of their execution.
     pub phases: Vec<Phase>,
-    /// The page cache, where it was asked for by itself.
+    /// State of the page cache, after a request that concerns only the cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<Residency>,
-    /// The stamped blocks, where they were looked for.
+    /// State of the stamped blocks, after a request to verify them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
-    /// The server behind a disk, where it was asked.
+    /// State of the server behind a disk, after a request to check it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
+    /// Block devices, after a request to examine them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Examined>,
 }
 
-/// One column of a program's table.
+/// Facts about a block device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Examined {
+    /// Path of the device as requested.
+    pub path: PathBuf,
+    /// Kernel's name of the device.
+    pub name: String,
+    /// Kernel's names of the disks below the device.
+    pub disks: BTreeSet<String>,
+    /// Serial numbers, WWNs, and the UUIDs of a partition or logical volume; the backing file of a loop device.
+    pub identities: Vec<String>,
+    /// Disk sequence number; none on kernels before 5.15.
+    pub sequence: Option<u64>,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Reasons against writing to the device.
+    pub obstacles: Vec<Obstacle>,
+}
+
+/// One phase: a column of the program's table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Phase {
-    /// What was done: `write`, `seeks`.
+    /// Name of the phase, such as `write` or `seeks`.
     pub name: &'static str,
-    /// Of one read or write; 0: no data was moved. (bytes)
+    /// Size of one read or write in bytes; 0 if the phase moves no data.
     pub block_bytes: u64,
-    /// Moved, each counted once as the program's definition counts it. (bytes)
+    /// Bytes moved; each byte counts once, by the program's definition.
     pub bytes: u64,
-    /// Reads, writes, seeks or files.
+    /// Number of reads, writes, seeks or files.
     pub operations: u64,
-    /// When it began, by the clock of this kernel. (ns)
+    /// Start time by the clock of this kernel, in ns.
     pub begin_ns: u64,
-    /// What the program's definition takes for its time. (ns)
+    /// Duration by the program's definition, in ns.
     pub duration_ns: u64,
-    /// Of it.
+    /// Durations of the steps of the phase.
     pub steps: Steps,
-    /// The operation that took longest, where each was timed. (ns)
+    /// Longest time of one operation, if each operation was timed, in ns.
     pub slowest_ns: Option<u64>,
-    /// Used by this process. (ns)
+    /// CPU time of this process in ns.
     pub cpu_ns: u64,
-    /// What this process moved from and to storage, where the kernel counts it.
+    /// Storage I/O of this process, if the kernel counts it.
     pub io: Option<ProcessIo>,
-    /// The page cache when it began, where the phase reads.
+    /// State of the page cache at the start of a phase that reads.
     pub cache: Option<Residency>,
 }
 
-/// What the page cache holds of a file, in one word.
+/// Share of a file in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheState {
-    /// No page.
+    /// No pages are cached.
     Cold,
-    /// Every page.
+    /// All pages are cached.
     Warm,
-    /// Some pages.
+    /// Some pages are cached.
     Partly,
-    /// The kernel does not say.
+    /// The kernel does not report it.
     Unknown,
 }
 
-/// What the page cache held of a file when it was looked at.
+/// Page cache use of a file at the time of the check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Residency {
-    /// What was wanted.
+    /// Requested state.
     pub wanted: Cache,
-    /// What was seen.
+    /// Measured state.
     pub state: CacheState,
-    /// Who said so: `cachestat`, `mincore`; empty where nobody could.
+    /// System call that reported the state, `cachestat` or `mincore`; empty if neither did.
     pub how: &'static str,
-    /// In the cache. (bytes)
+    /// Bytes of the file in the page cache.
     pub resident_bytes: u64,
-    /// Of it, what the disk does not have yet. None: the kernel does not say. (bytes)
+    /// Bytes of the file in the page cache that are not yet on the disk; `None` if the kernel does not report
+    /// it.
     pub dirty_bytes: Option<u64>,
-    /// Of the file or device. (bytes)
+    /// Size of the file or device in bytes.
     pub of_bytes: u64,
 }
 
-/// Where the time of a phase went; what is left out of them is the rest of `duration_ns`.
+/// Times of the steps of a phase; `duration_ns` also contains the time between them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Steps {
-    /// Opening the file. (ns)
+    /// Time to open the file, in ns.
     pub open_ns: u64,
-    /// Reading or writing. (ns)
+    /// Time to read or write, in ns.
     pub transfer_ns: u64,
-    /// fsync. (ns)
+    /// Time of fsync, in ns.
     pub flush_ns: u64,
-    /// Closing. (ns)
+    /// Time to close the file, in ns.
     pub close_ns: u64,
 }
 
 /// Counters of /proc/self/io over a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ProcessIo {
-    /// Fetched from storage. (bytes)
+    /// Bytes read from storage.
     pub read_bytes: u64,
-    /// Made dirty in the page cache, or sent to storage past it. (bytes)
+    /// Bytes that were made dirty in the page cache or written directly to storage.
     pub written_bytes: u64,
 }
 
-/// Which of the stamped blocks are there.
+/// Result of the verification of stamped blocks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Verified {
-    /// Blocks that an acknowledged flush covered.
+    /// Number of blocks that an acknowledged flush covered.
     pub acknowledged: u64,
-    /// Of them, those that carry the stamp of that flush or of a later one.
+    /// Number of acknowledged blocks that have the stamp of their last acknowledged batch or of a later one.
     pub kept: u64,
-    /// Of them, those with an older stamp of this run: the store forgot the last write.
+    /// Number of acknowledged blocks that have an older stamp of this run: the storage lost the last write.
     pub stale: u64,
-    /// Of them, those with the stamp of another block: it went to the wrong place.
+    /// Number of acknowledged blocks that have the stamp of a different block: the write went to the wrong place.
     pub misplaced: u64,
-    /// Of them, those without a whole stamp of this run.
+    /// Number of acknowledged blocks that have no complete stamp of this run.
     pub lost: u64,
-    /// The first blocks that were not kept, at most 16.
+    /// Block numbers of the first acknowledged blocks that were not kept, at most 16.
     pub first_bad: Vec<u64>,
 }

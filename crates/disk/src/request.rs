@@ -1,4 +1,4 @@
-//! What a disk program is asked for. `contract/disk-v1.md` defines it.
+//! Requests for disk programs. `contract/disk-v1.md` defines them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,276 +12,321 @@ pub enum Request {
     /// Write, flush and read a file with buffers of several sizes.
     #[serde(rename = "thput-fsys")]
     Thput(Thput),
-    /// Single bytes, blocks, rewriting, seeks, small files.
+    /// Run the phases of bonnie++: single bytes, blocks, rewriting, seeks, small files.
     #[serde(rename = "bonnie++")]
     Bonnie(Bonnie),
-    /// Read a device from its beginning; read the same 2 MiB again and again.
+    /// Read a device from its start; read the same 2 MiB repeatedly.
     #[serde(rename = "hdparm")]
     Hdparm(Hdparm),
-    /// Write stamped blocks, and tell of each flush that was acknowledged.
+    /// Write stamped blocks, and report each acknowledged flush.
     #[serde(rename = "stamp")]
     Stamp(Stamp),
-    /// Look which stamped blocks are there.
+    /// Verify which stamped blocks were kept.
     #[serde(rename = "verify")]
     Verify(Verify),
-    /// Drop a file or device from this kernel's page cache, and look what stayed.
+    /// Drop a file or device from this kernel's page cache, and measure its remaining pages.
     #[serde(rename = "cool")]
     Cool(Cool),
-    /// Look whether a device may be written.
+    /// Check whether a device may be overwritten.
     #[serde(rename = "claim")]
     Claim(Claim),
-    /// Ask whether the server behind a disk still answers.
+    /// Check whether the server behind a disk responds.
     #[serde(rename = "ping")]
     Ping(Ping),
+    /// Examine an existing block device.
+    #[serde(rename = "examine")]
+    Examine(Examine),
+    /// Examine all block devices.
+    #[serde(rename = "disks")]
+    Disks(Disks),
+    /// Check that a device is the one that was recorded.
+    #[serde(rename = "same")]
+    Same(Same),
 }
 
-/// What the bytes are that are written.
+/// The request for all block devices, which has no fields.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disks {}
+
+/// Content of the written data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Data {
-    /// As the program's definition has it: the same in every buffer, or nearly all zeros.
+    /// Content by the program's definition: the same in every buffer, or almost all zeros.
     #[default]
     Defined,
-    /// Neither compressible nor the same in two blocks.
+    /// Content that is incompressible and differs in every block.
     Incompressible,
 }
 
-/// What this kernel's page cache holds of the file when a reading phase begins.
+/// Requested state of this kernel's page cache at the start of a phase that reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cache {
-    /// What the phase before left in it.
+    /// The state in which the previous phase left the cache.
     #[default]
     AsLeft,
-    /// Nothing: dropped, and looked at.
+    /// No cached pages: the file is dropped from the cache, and the result is measured.
     Cold,
 }
 
-/// thput-fsys.
+/// A request for thput-fsys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thput {
-    /// Where its file is made.
+    /// Folder in which its file is created.
     pub folder: PathBuf,
-    /// Of the file. (bytes)
+    /// Size of the file in bytes.
     pub size_bytes: u64,
-    /// One pass for each. (bytes)
+    /// Buffer sizes in bytes; each has one pass.
     #[serde(default = "thput_buffers")]
     pub buffers_bytes: Vec<u64>,
-    /// What is written.
+    /// Content of the written data.
     #[serde(default)]
     pub data: Data,
-    /// Before reading.
+    /// State of the page cache before reading.
     #[serde(default)]
     pub cache: Cache,
-    /// Files behind the disk of which this kernel may keep blocks: they are emptied before each phase that reads.
+    /// Backing files of the disk; this kernel may cache their blocks. The files are dropped from the page cache before
+    /// each phase that reads.
     #[serde(default)]
     pub behind: Vec<PathBuf>,
-    /// Past the page cache (`O_DIRECT`).
+    /// Whether I/O bypasses the page cache (`O_DIRECT`).
     #[serde(default)]
     pub direct: bool,
 }
 
-/// The buffers of thput-fsys: 512 B to 1 MiB.
+/// Return the default buffer sizes of thput-fsys in bytes: 512 B to 1 MiB.
 pub fn thput_buffers() -> Vec<u64> {
     vec![512, 1 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20]
 }
 
-/// Whose definitions of bonnie++'s columns hold.
+/// Version of bonnie++ whose definitions apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Edition {
-    /// Characters by the C library over the whole file; nothing is flushed; 3 seekers.
+    /// Single bytes through the C library over the whole file; no flushes; 3 seekers.
     #[serde(rename = "1.03")]
     V1_03,
-    /// Characters by system calls over 3 MiB; each phase ends with a flush; 5 seekers.
+    /// Single bytes by system calls over 3 MiB; each phase ends with a flush; 5 seekers.
     #[serde(rename = "2.00")]
     V2_00,
 }
 
-/// bonnie++.
+/// A request for bonnie++.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bonnie {
-    /// Where its files are made.
+    /// Folder in which its files are created.
     pub folder: PathBuf,
-    /// Of the large file. (bytes)
+    /// Size of the large file in bytes.
     pub size_bytes: u64,
-    /// Whose definitions.
+    /// Version whose definitions apply.
     pub edition: Edition,
-    /// Small files that are made, looked at and deleted; 0: that part is left out.
+    /// Number of small files to create, query and delete; 0 skips these phases.
     #[serde(default = "bonnie_files")]
     pub files: u32,
-    /// What is written.
+    /// Content of the written data.
     #[serde(default)]
     pub data: Data,
-    /// Before phases that read.
+    /// State of the page cache before phases that read.
     #[serde(default)]
     pub cache: Cache,
-    /// Files behind the disk of which this kernel may keep blocks: they are emptied before each phase that reads.
+    /// Backing files of the disk; this kernel may cache their blocks. The files are dropped from the page cache before
+    /// each phase that reads.
     #[serde(default)]
     pub behind: Vec<PathBuf>,
-    /// Of where the seeks go.
+    /// Seed of the random seek positions.
     #[serde(default)]
     pub seed: u64,
-    /// Between opening the file for the seeks and the first of them. (ms)
+    /// Wait between opening the file for the seeks and the first seek, in ms.
     #[serde(default = "bonnie_rest_ms")]
     pub rest_ms: u64,
 }
 
-/// bonnie++'s own, in both editions: what a disk has left to do of the phase before, or may do at once after some idle
-/// time, counts for none of the seeks then.
+/// Return the time for which both editions of bonnie++ wait before the seeks, in ms. Because of this wait, the disk's
+/// pending work and its performance after idle time do not affect the seeks.
 const fn bonnie_rest_ms() -> u64 {
     3000
 }
 
-/// bonnie++'s own: `-n 16`, in units of 1024.
+/// Return the default number of small files of bonnie++: `-n 16`, in units of 1024.
 const fn bonnie_files() -> u32 {
     16 * 1024
 }
 
-/// hdparm's timings.
+/// A timing of hdparm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Timing {
-    /// `-T`: the same 2 MiB out of the page cache.
+    /// `-T`: reads the same 2 MiB from the page cache.
     Cached,
-    /// `-t`: from the beginning of the device on.
+    /// `-t`: reads from the start of the device.
     Buffered,
 }
 
-/// hdparm.
+/// A request for hdparm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hdparm {
-    /// The device, or a file; it is only read.
+    /// The device, or a file, which is only read.
     pub device: PathBuf,
-    /// In this order.
+    /// Timings in the order of their execution.
     pub timings: Vec<Timing>,
-    /// Before the buffered timing.
+    /// State of the page cache before the buffered timing.
     #[serde(default)]
     pub cache: Cache,
-    /// Files behind the disk of which this kernel may keep blocks: they are emptied before each phase that reads.
+    /// Backing files of the disk; this kernel may cache their blocks. The files are dropped from the page cache before
+    /// each phase that reads.
     #[serde(default)]
     pub behind: Vec<PathBuf>,
-    /// Past the page cache (`O_DIRECT`).
+    /// Whether reads bypass the page cache (`O_DIRECT`).
     #[serde(default)]
     pub direct: bool,
 }
 
-/// Where stamps are written.
+/// Target of stamped blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Target {
-    /// A file of that name in a folder of ours: made for writing, found for verifying.
+    /// A file in a folder of this user. The file is created for writing, and must exist for verification.
     File {
-        /// where
+        /// Folder of the file.
         folder: PathBuf,
-        /// its name there
+        /// Name of the file in the folder.
         name: String,
     },
-    /// A device that nothing uses.
+    /// An unused device.
     Device(Claim),
-    /// What the program was started with: a device that was claimed for it.
+    /// An inherited descriptor of a device that was claimed for the program.
     Opened {
-        /// its number
+        /// Number of the descriptor.
         descriptor: i32,
     },
 }
 
-/// A block device that the user gives up.
+/// A block device that the user has released for overwriting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Its node.
+    /// Path of the device node.
     pub device: PathBuf,
-    /// Its serial number or WWN, as the user knows it.
+    /// Serial number or WWN as given by the user.
     pub serial: String,
-    /// The user says that all on it may be lost.
+    /// Whether the user permits the loss of all data on the device.
     #[serde(default)]
     pub claim: bool,
 }
 
-/// Write stamped blocks.
+/// A request to write stamped blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stamp {
-    /// Where.
+    /// Target of the blocks.
     pub target: Target,
-    /// Which run's they are.
+    /// Identifier of the run in the stamps.
     pub run: u64,
-    /// Of one block. (bytes)
+    /// Block size in bytes.
     pub block_bytes: u64,
-    /// Blocks of one pass over the target.
+    /// Number of blocks in one pass over the target.
     pub blocks: u64,
-    /// Blocks between two flushes.
+    /// Number of blocks between two flushes.
     pub batch: u64,
-    /// Passes; each writes every block again.
+    /// Number of passes; each pass rewrites all blocks.
     pub passes: u64,
 }
 
-/// Look which stamped blocks are there.
+/// A request to verify stamped blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verify {
-    /// The same request that wrote them.
+    /// The request that wrote the blocks.
     pub stamp: Stamp,
-    /// Batches that were acknowledged.
+    /// Number of acknowledged batches.
     pub acknowledged: u64,
-    /// The file that the stamped store is: its blocks are read from the disk below its file system, as a crash of its
-    /// computer would leave them. None: they are read where they were written.
+    /// Backing file of the target. The blocks of this file are read from the disk below its file system, as they would
+    /// be after a crash of the storage host. `None`: the blocks are read from the target itself.
     #[serde(default)]
     pub below: Option<PathBuf>,
 }
 
-/// Drop a file or device from the page cache.
+/// A request to drop a file or device from the page cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cool {
-    /// The file or device.
+    /// Path of the file or device.
     pub path: PathBuf,
-    /// False: only look.
+    /// Whether to drop the pages; false only measures.
     pub drop: bool,
 }
 
-/// A question to the server behind a disk.
+/// A request to examine an existing block device. Nothing is written to the device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Examine {
+    /// Path of the device.
+    pub device: PathBuf,
+    /// Identity that the device must have. `None`: any identity is accepted.
+    #[serde(default)]
+    pub expected: Option<String>,
+    /// New file for the record of the device. `None`: the device is not recorded.
+    #[serde(default)]
+    pub record: Option<PathBuf>,
+    /// Identities of the devices to which the user permits writing.
+    #[serde(default)]
+    pub allowed: Vec<String>,
+    /// Identities of the devices whose content the user permits iolab to destroy.
+    #[serde(default)]
+    pub destroyed: Vec<String>,
+}
+
+/// A request to check that a device is the one that was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Same {
+    /// Path of the record.
+    pub record: PathBuf,
+}
+
+/// A request to check the server behind a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ping {
-    /// Who is asked.
+    /// The server to check.
     pub peer: Peer,
-    /// How long an answer may take. (ms)
+    /// Timeout of the response in ms.
     pub timeout_ms: u64,
 }
 
-/// The server behind a disk, and how it is asked.
+/// The server behind a disk, and the method by which to check the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Peer {
-    /// By the state of its process.
+    /// Check of the state of the server's process.
     Process {
-        /// Where its number is written.
+        /// Path of the PID file.
         pid_file: PathBuf,
-        /// A whole word of its command line, or a variable of its environment as NAME=VALUE.
+        /// A complete word of the server's command line, or a variable of its environment as NAME=VALUE.
         mark: String,
     },
-    /// A new iSCSI connection.
+    /// Check with a new iSCSI connection.
     Iscsi {
-        /// Of the portal.
+        /// Address of the portal.
         address: SocketAddr,
     },
-    /// A new NVMe/TCP connection.
+    /// Check with a new NVMe/TCP connection.
     NvmeTcp {
-        /// Of the port.
+        /// Address of the NVMe/TCP port.
         address: SocketAddr,
     },
-    /// A new NBD connection.
+    /// Check with a new NBD connection.
     Nbd {
-        /// Of the server.
+        /// Address of the server.
         address: SocketAddr,
     },
-    /// The monitor of one of QEMU's programs.
+    /// Check with the QMP monitor of a QEMU program.
     Qmp {
-        /// Its socket.
+        /// Path of the monitor's socket.
         socket: PathBuf,
     },
 }

@@ -1,5 +1,5 @@
-//! Stamped blocks: each says of which run it is, where it belongs and with which batch it was written. After a crash they
-//! show whether a store kept what it had acknowledged as flushed.
+//! Stamped blocks: each block contains its run, its position and its batch. After a crash the stamps show
+//! whether the storage kept all blocks whose flush it had acknowledged.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -22,12 +22,12 @@ use crate::request::{Cache, Data, Stamp, Target, Verify};
 use crate::Clock;
 
 const MAGIC: &[u8; 8] = b"iolabstp";
-/// Magic, run, block, batch and check sum, 8 bytes each. (bytes)
+/// Length of a stamp in bytes: magic number, run, block, batch and checksum, 8 bytes each.
 const STAMP_BYTES: usize = 40;
-/// Bad blocks that are named.
+/// Maximum number of bad blocks in the report.
 const MOST_NAMED: usize = 16;
 
-/// What a block's stamp says.
+/// Content of a block's stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamped {
     run: u64,
@@ -35,8 +35,8 @@ struct Stamped {
     batch: u64,
 }
 
-/// Writes all blocks, pass after pass, and tells of each batch after its flush: `{"acknowledged":N}`.
-/// Its phase counts flushes as operations.
+/// Write all blocks in each pass, and report each batch after its flush: `{"acknowledged":N}`. The operations
+/// of the phase are the flushes.
 pub fn write(asked: &Stamp, clock: Clock<'_>, tell: &mut dyn FnMut(&str)) -> Result<Report, DiskError> {
     let mut buffer = block_buffer(asked)?;
     let (file, path) = open(asked, true)?;
@@ -62,8 +62,8 @@ pub fn write(asked: &Stamp, clock: Clock<'_>, tell: &mut dyn FnMut(&str)) -> Res
     Ok(Report { phases: vec![phase], ..Report::default() })
 }
 
-/// Reads the blocks that acknowledged batches wrote: from where they were written, past the page cache where that can be, or
-/// from the disk below the file that the store is.
+/// Verify the blocks of acknowledged batches. The blocks are read from the target, if possible without the page cache,
+/// or from the disk below the target's backing file.
 pub fn verify(asked: &Verify) -> Result<Report, DiskError> {
     let stamps = &asked.stamp;
     let mut buffer = block_buffer(stamps)?;
@@ -78,11 +78,11 @@ pub fn verify(asked: &Verify) -> Result<Report, DiskError> {
     Ok(Report { verified: Some(found), ..Report::default() })
 }
 
-/// Where stamps are looked for.
+/// Source of the blocks to verify.
 enum Store {
-    /// Where they were written.
+    /// The target itself.
     Written(File),
-    /// On the disk below the file that the store is.
+    /// The disk below the target's backing file.
     Below(Below),
 }
 
@@ -99,14 +99,14 @@ impl Store {
         Ok((Self::Written(file), path))
     }
 
-    /// False: nothing is there.
+    /// Read a block. Return false if the source has no data for it.
     fn read_at(&self, block: &mut [u8], place: u64) -> io::Result<bool> {
         let read = match self {
             Self::Written(file) => file.read_exact_at(block, place).map(|()| true),
             Self::Below(below) => below.read_at(block, place),
         };
         match read {
-            // A store that forgot is shorter, or cannot be read there.
+            // Storage that lost blocks may be shorter or return EIO.
             Err(error)
                 if error.kind() == io::ErrorKind::UnexpectedEof || error.raw_os_error() == Some(EIO) =>
             {
@@ -162,7 +162,7 @@ fn open(asked: &Stamp, fresh: bool) -> Result<(File, PathBuf), DiskError> {
     }
 }
 
-/// The last acknowledged batch that wrote a block; None: none has.
+/// Return the last acknowledged batch that wrote a block; `None` if there is none.
 fn last_batch(asked: &Stamp, block: u64, acknowledged: u64) -> Option<u64> {
     let per_pass = asked.blocks.div_ceil(asked.batch);
     let first = block / asked.batch + 1;
@@ -187,7 +187,7 @@ fn count(found: &mut Verified, asked: &Stamp, block: u64, wanted: u64, seen: &[u
     }
 }
 
-/// Fills a block: the stamp, and after it numbers that follow from the stamp.
+/// Fill a block with its stamp and with pseudo-random numbers derived from the stamp.
 fn stamp(block: &mut [u8], stamped: Stamped) {
     let mut random = Random::new(stamped.run ^ stamped.block.rotate_left(32) ^ stamped.batch.rotate_left(48));
     for word in block[STAMP_BYTES..].chunks_exact_mut(8) {
@@ -201,7 +201,7 @@ fn stamp(block: &mut [u8], stamped: Stamped) {
     block[32..40].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// What a whole, undamaged block says.
+/// Return the stamp of a complete, undamaged block.
 fn read_stamp(block: &[u8]) -> Option<Stamped> {
     let word = |at: usize| Some(u64::from_le_bytes(block.get(at..at + 8)?.try_into().ok()?));
     (block.get(..8)? == MAGIC && word(32)? == check_sum(block)).then_some(Stamped {
@@ -211,7 +211,8 @@ fn read_stamp(block: &[u8]) -> Option<Stamped> {
     })
 }
 
-/// FNV-1a of 64 bits (Fowler, Noll, Vo) over all of a block but the sum itself, a word at a time.
+/// Return the 64-bit FNV-1a checksum (Fowler, Noll, Vo) of a block without its checksum field, computed over
+/// 8-byte words.
 fn check_sum(block: &[u8]) -> u64 {
     let words = block[..32].chunks_exact(8).chain(block[STAMP_BYTES..].chunks_exact(8));
     words.fold(0xcbf2_9ce4_8422_2325, |sum, word| {
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_is_read_as_it_was_written_and_any_changed_byte_makes_it_void() {
+    fn stamp_is_read_back_and_any_changed_byte_invalidates_it() {
         let mut block = vec![0; 512];
         let written = Stamped { run: 7, block: 3, batch: 9 };
         stamp(&mut block, written);
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_batch_that_wrote_a_block_last_is_the_last_acknowledged_one() {
+    fn last_batch_of_a_block_is_the_last_acknowledged_one() {
         // Batches 1, 2, 3 write blocks 0-3, 4-7, 8-9; batches 4, 5, 6 write them again.
         assert_eq!(last_batch(&asked(), 0, 0), None);
         assert_eq!(last_batch(&asked(), 9, 2), None);
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_are_stale_elsewhere_or_another_runs_are_told_apart() {
+    fn stale_misplaced_and_foreign_blocks_are_distinguished() {
         let mut found = Verified::default();
         let mut block = vec![0; 512];
         for stamped in [

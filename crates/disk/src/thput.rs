@@ -1,5 +1,5 @@
-//! thput-fsys (AIST, Gfarm): for each buffer size the file is deleted, made, written, flushed and closed, all of which is
-//! timed; then it is opened, read and closed, which is timed too.
+//! thput-fsys (AIST, Gfarm): for each buffer size, one timed phase creates, writes, flushes and closes a new
+//! file, and a second timed phase opens, reads and closes the file.
 
 use std::io::{Read, Write};
 
@@ -14,7 +14,7 @@ use crate::report::{Phase, Report};
 use crate::request::Thput;
 use crate::Clock;
 
-/// Runs it.
+/// Run thput-fsys.
 pub fn run(asked: &Thput, clock: Clock<'_>) -> Result<Report, DiskError> {
     let folder = Folder::open(&asked.folder)?;
     folder.check_room(asked.size_bytes)?;

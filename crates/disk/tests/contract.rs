@@ -1,4 +1,5 @@
-//! The page that both languages share: every request on it is read, and its report has the fields of a real one.
+//! Tests of the contract page, which Rust and Python share: every request on it is read, and its report has the fields
+//! of a real report.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -14,7 +15,7 @@ fn examples() -> Vec<String> {
 }
 
 #[test]
-fn every_request_of_the_contract_is_read_and_no_other_field() {
+fn every_request_in_the_contract_is_read_and_unknown_fields_are_refused() {
     let mut programs = BTreeSet::new();
     for example in examples() {
         let mut value: Value = serde_json::from_str(&example).unwrap();
@@ -26,11 +27,11 @@ fn every_request_of_the_contract_is_read_and_no_other_field() {
         value["unknown"] = Value::from(1);
         serde_json::from_value::<Request>(value).unwrap_err();
     }
-    assert_eq!(programs.len(), 8, "{programs:?}");
+    assert_eq!(programs.len(), 11, "{programs:?}");
 }
 
 #[test]
-fn a_report_has_the_fields_of_the_contract() {
+fn report_has_the_fields_defined_in_the_contract() {
     let folder = tempfile::tempdir().unwrap();
     let asked = Thput {
         folder: folder.path().into(),

@@ -1,6 +1,6 @@
-//! The programs on files of a real file system, with a clock that the test moves.
+//! Tests of the disk programs on files of a real file system, with a clock that the test advances.
 
-#![allow(clippy::unwrap_used)] // a test fails where something is not as it must be
+#![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
 use std::fs;
 use std::os::unix::fs::{symlink, FileExt, PermissionsExt};
@@ -13,14 +13,14 @@ use iolab_disk::{
 };
 use tempfile::TempDir;
 
-/// On the disk that the build is on: a file system in memory has no cold pages.
+/// Create a folder on the disk of the build folder, because a file system in memory has no uncached pages.
 fn folder() -> TempDir {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
     folder
 }
 
-/// Each look at the clock is `step_ns` after the one before.
+/// Return a clock whose readings are `step_ns` apart.
 fn clocked(request: &Request, step_ns: u64) -> Result<(Report, Vec<String>), DiskError> {
     let now = AtomicU64::new(0);
     let clock = || now.fetch_add(step_ns, Ordering::Relaxed);
@@ -64,7 +64,7 @@ fn left(folder: &TempDir) -> usize {
 }
 
 #[test]
-fn thput_fsys_writes_and_flushes_then_reads_with_every_buffer() {
+fn thput_fsys_writes_flushes_and_reads_with_every_buffer_size() {
     let folder = folder();
     let (report, _) = clocked(&Request::Thput(thput(folder.path())), 10).unwrap();
     let seen: Vec<_> =
@@ -88,7 +88,7 @@ fn thput_fsys_writes_and_flushes_then_reads_with_every_buffer() {
 }
 
 #[test]
-fn a_cold_cache_is_proved_before_it_is_read_and_one_as_left_is_said_to_be_warm() {
+fn cold_cache_is_verified_and_an_untouched_cache_is_reported_as_warm() {
     let folder = folder();
     let (report, _) = clocked(&Request::Thput(thput(folder.path())), 10).unwrap();
     let seen = report.phases[1].cache.clone().unwrap();
@@ -99,7 +99,7 @@ fn a_cold_cache_is_proved_before_it_is_read_and_one_as_left_is_said_to_be_warm()
 }
 
 #[test]
-fn the_cache_of_a_file_is_looked_at_without_changing_it() {
+fn cache_state_of_a_file_is_read_without_changing_it() {
     let folder = folder();
     let path = folder.path().join("f");
     fs::write(&path, vec![1; 65536]).unwrap();
@@ -111,7 +111,7 @@ fn the_cache_of_a_file_is_looked_at_without_changing_it() {
 }
 
 #[test]
-fn editions_of_bonnie_differ_in_single_bytes_flushes_and_seeks() {
+fn bonnie_editions_differ_in_single_bytes_flushes_and_seeks() {
     let folder = folder();
     let (old, _) = clocked(&Request::Bonnie(bonnie(folder.path(), Edition::V1_03)), 10).unwrap();
     let (new, _) = clocked(&Request::Bonnie(bonnie(folder.path(), Edition::V2_00)), 10).unwrap();
@@ -141,7 +141,7 @@ fn editions_of_bonnie_differ_in_single_bytes_flushes_and_seeks() {
 }
 
 #[test]
-fn hdparm_reads_for_its_time_or_to_the_end() {
+fn hdparm_reads_for_its_duration_or_to_the_end() {
     let folder = folder();
     let path = folder.path().join("disk");
     fs::write(&path, vec![1; 16 << 20]).unwrap();
@@ -162,7 +162,7 @@ fn hdparm_reads_for_its_time_or_to_the_end() {
 }
 
 #[test]
-fn folders_of_others_and_folders_behind_links_are_refused() {
+fn foreign_folders_and_folders_behind_links_are_refused() {
     let folder = folder();
     let open = folder.path().join("open");
     fs::create_dir(&open).unwrap();
@@ -178,7 +178,7 @@ fn folders_of_others_and_folders_behind_links_are_refused() {
 }
 
 #[test]
-fn a_tenth_of_the_file_system_stays_free() {
+fn program_that_would_leave_less_than_a_tenth_of_the_file_system_free_is_refused() {
     let folder = folder();
     let asked = Thput { size_bytes: 1 << 50, ..thput(folder.path()) };
     assert!(complaint(&Request::Thput(asked)).contains("a tenth of the file system stays free"));
@@ -191,7 +191,7 @@ fn stamps(folder: &Path) -> Stamp {
 }
 
 #[test]
-fn every_flush_is_told_and_every_stamp_that_was_kept_is_found() {
+fn every_flush_is_reported_and_every_kept_stamp_is_found() {
     let folder = folder();
     let stamp = stamps(folder.path());
     let (_, told) = clocked(&Request::Stamp(stamp.clone()), 1).unwrap();
@@ -209,13 +209,13 @@ fn every_flush_is_told_and_every_stamp_that_was_kept_is_found() {
     store.set_len(63 * 4096).unwrap();
     let seen = verify(8);
     assert_eq!((seen.kept, seen.lost, seen.first_bad), (62, 2, vec![5, 63]));
-    // A store that acknowledged a third pass, and kept nothing of it.
+    // Simulate storage that acknowledged a third pass and stored none of its blocks.
     let seen = verify(12);
     assert_eq!((seen.kept, seen.stale), (0, 62));
 }
 
 #[test]
-fn stamps_go_into_no_file_that_is_there_and_are_read_through_no_link() {
+fn stamps_overwrite_no_existing_file_and_are_read_through_no_link() {
     let folder = folder();
     let store = folder.path().join("store");
     let neighbour = folder.path().join("neighbour");
@@ -237,7 +237,7 @@ fn stamps_go_into_no_file_that_is_there_and_are_read_through_no_link() {
 }
 
 #[test]
-fn what_is_no_device_or_was_not_given_up_is_never_claimed() {
+fn unclaimed_path_or_regular_file_is_never_written_as_a_device() {
     let folder = folder();
     let path = folder.path().join("f");
     fs::write(&path, "precious").unwrap();
@@ -247,14 +247,14 @@ fn what_is_no_device_or_was_not_given_up_is_never_claimed() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
 }
 
-/// A file behind the disk whose blocks this kernel keeps is emptied before each phase that reads cold.
+/// The cached pages of a file behind the disk are dropped before each phase that reads with a cold cache.
 #[test]
-fn what_is_kept_of_a_file_behind_the_disk_is_dropped() {
+fn page_cache_of_a_file_behind_the_disk_is_dropped_before_cold_reads() {
     let folder = folder();
     let behind = folder.path().join("door");
     fs::write(&behind, vec![7; 1 << 20]).unwrap();
     let kept = || iolab_sys::page_cache::cachestat(&fs::File::open(&behind).unwrap()).map(|seen| seen.pages);
-    let Ok(256) = kept() else { return }; // this kernel does not say, or the file system keeps nothing
+    let Ok(256) = kept() else { return }; // this kernel does not report cached pages, or the file system caches none
     let asked = Thput { behind: vec![behind.clone()], ..thput(folder.path()) };
     clocked(&Request::Thput(asked), 1000).unwrap();
     assert_eq!(kept().unwrap(), 0);

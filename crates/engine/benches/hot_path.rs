@@ -1,4 +1,4 @@
-//! Nanoseconds per frame of deciding, emitting and accounting. `cargo bench -p iolab-engine`; figures are of this machine.
+//! Measures the time per frame for pacing decisions, emission and accounting: `cargo bench -p iolab-engine`.
 
 use std::hint::black_box;
 use std::io::Write as _;
@@ -30,7 +30,8 @@ fn main() {
     }
 }
 
-/// The time to note `FRAMES` frames at 1 Mpps: windows of 12 us, raw or on a 10 Gbit/s line, trains, or 8 buckets.
+/// Return the time to observe `FRAMES` frames at 1 Mpps with the statistic `what`: windows of 12 us, raw or on a 10
+/// Gbit/s line, trains, or 8 token buckets.
 fn monitor(what: &str) -> Duration {
     let mut bins = Bins::new(Nanos::from_micros(12), 1 << 23).expect("windows");
     let mut line = VirtualLine::new(10_000_000_000).expect("a line");
@@ -52,7 +53,7 @@ fn monitor(what: &str) -> Duration {
     elapsed
 }
 
-/// The time to pace `FRAMES` frames, each emitted if asked.
+/// Return the time to pace `FRAMES` frames, and to emit them if requested.
 fn pace(flows: u32, emit: bool) -> Duration {
     let (template, mut generator) = sender(flows, Order::Turns);
     let mut buffer = vec![0; template.largest_bytes()];
@@ -74,7 +75,7 @@ fn pace(flows: u32, emit: bool) -> Duration {
     }
 }
 
-/// The time to recognise and account for `FRAMES` frames; making them is not in it.
+/// Return the time to recognise and account for `FRAMES` frames, without the time to create them.
 fn account(flows: u32, order: Order) -> Duration {
     const BATCH: usize = 256;
     let (template, mut generator) = sender(flows, order);

@@ -1,11 +1,12 @@
-//! Frames by the time they arrived: a queue that fills shows in the rate at which they come out, and in their latency.
+//! Counts of received frames by arrival time: a growing queue appears as a change of the receive rate and of the
+//! latency.
 //!
-//! Counts and the least latency only; what they say of the system under test is for the reader.
+//! This module only counts frames and records minimum latencies; the caller interprets them.
 
 use crate::slices::{Slices, SLICES};
 use crate::time::Nanos;
 
-/// How many frames arrived in each part of a trial, how long the fastest of them took, and how many came afterwards.
+/// Number of frames and minimum latency per slice of a trial, and the number of frames after its end.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     slices: Slices,
@@ -14,25 +15,25 @@ pub struct Arrivals {
     after_end: u64,
 }
 
-/// What [`Arrivals`] counted.
+/// The counts of [`Arrivals`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct ArrivalsReport {
-    /// Frames that arrived in each part of the trial; empty where that was not asked for.
+    /// Number of frames per slice of the trial; empty if they were not counted.
     pub frames: Box<[u64]>,
-    /// The least latency of those (ns); none where none arrived.
+    /// Minimum latency per slice (ns); none for slices without a frame.
     pub least_latency_ns: Box<[Option<u64>]>,
-    /// Frames that arrived when the trial's time was over.
+    /// Number of frames that arrived after the end of the trial.
     pub after_end_frames: u64,
 }
 
 impl Arrivals {
-    /// A trial of `duration` that begins at `begin`, with no frame yet.
+    /// Create empty counts for a trial of `duration` that starts at `begin`.
     pub fn new(begin: Nanos, duration: Nanos) -> Self {
         let least = vec![u64::MAX; SLICES].into();
         Self { slices: Slices::new(begin, duration), end: begin.plus(duration), least, after_end: 0 }
     }
 
-    /// Count a frame that arrived at `now`, `latency_ns` after it was sent; less than 0 by their clocks counts as 0.
+    /// Count a frame that arrived at `now` with a latency of `latency_ns`; a negative latency counts as 0.
     #[inline]
     pub fn note(&mut self, now: Nanos, latency_ns: i64) {
         if now >= self.end {
@@ -44,7 +45,7 @@ impl Arrivals {
         *least = (*least).min(u64::try_from(latency_ns).unwrap_or(0));
     }
 
-    /// Count a frame of which nobody knows when it was sent.
+    /// Count a frame without a known transmit time.
     #[inline]
     pub fn note_untimed(&mut self, now: Nanos) {
         if now >= self.end {
@@ -54,7 +55,7 @@ impl Arrivals {
         }
     }
 
-    /// The counts.
+    /// Return the counts.
     pub fn report(&self) -> ArrivalsReport {
         let least = self.least.iter().map(|&least| (least < u64::MAX).then_some(least));
         ArrivalsReport {
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_in_the_part_in_which_they_arrived_with_the_least_latency_of_each() {
+    fn arrivals_are_counted_per_slice_with_the_minimum_latency() {
         let mut arrivals = Arrivals::new(Nanos(1_000), Nanos(1_000));
         for (at, latency) in [(1_000, 7), (1_009, 5), (1_010, 9), (1_995, -3), (1_996, 4)] {
             arrivals.note(Nanos(at), latency);
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_queue_held_back_to_the_end_is_counted_apart() {
+    fn frames_after_the_end_are_counted_separately() {
         let mut arrivals = Arrivals::new(Nanos(1_000), Nanos(1_000));
         arrivals.note(Nanos(1_999), 1);
         arrivals.note(Nanos(2_000), 600);

@@ -1,8 +1,8 @@
-//! The barrier at the end of a trial: counters are read when nothing arrives any more, and not before.
+//! The drain phase at the end of a trial: counters are read only after frames have stopped arriving.
 
 use crate::time::Nanos;
 
-/// Watches a counter until it rests.
+/// Monitors a frame counter until it is stable.
 #[derive(Debug, Clone, Copy)]
 pub struct Drain {
     quiet: Nanos,
@@ -11,25 +11,25 @@ pub struct Drain {
     since: Nanos,
 }
 
-/// Whether the counter rests.
+/// The state of the drain phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DrainState {
-    /// Frames may still be under way: go on receiving, and ask again by this time.
+    /// Frames may still be in flight: continue to receive, and poll again by this time.
     Draining(Nanos),
-    /// Nothing has arrived for as long as was asked.
+    /// No frame has arrived for the configured quiet time.
     Quiet,
-    /// The time is over and frames still arrive: the trial's counts are not closed.
+    /// The time limit has passed and frames still arrive: the counts of the trial are not final.
     StillArriving,
 }
 
 impl Drain {
-    /// From `now` on, wait until a counter that is at `count` rests for `quiet`, at most for `limit`. A frame that the
-    /// system under test holds for longer than `quiet` counts as lost.
+    /// Start a drain at `now` with a counter value of `count`: wait until the counter is stable for `quiet`, but at
+    /// most for `limit`. Frames that the system under test holds for longer than `quiet` count as lost.
     pub const fn new(now: Nanos, count: u64, quiet: Nanos, limit: Nanos) -> Self {
         Self { quiet, deadline: now.plus(limit), seen: count, since: now }
     }
 
-    /// The counter is at `count` at `now`.
+    /// Update the state with the counter value `count` at `now`.
     pub fn poll(&mut self, now: Nanos, count: u64) -> DrainState {
         if count != self.seen {
             (self.seen, self.since) = (count, now);
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_ends_when_nothing_came_for_the_time_asked() {
+    fn drain_ends_after_the_quiet_time() {
         let mut drain = Drain::new(Nanos(100), 5, Nanos(10), Nanos(1_000));
         assert_eq!(drain.poll(Nanos(105), 5), DrainState::Draining(Nanos(110)));
         assert_eq!(drain.poll(Nanos(109), 6), DrainState::Draining(Nanos(119)));
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_by_its_limit_even_if_frames_never_stop() {
+    fn drain_ends_at_its_time_limit_if_frames_keep_arriving() {
         let mut drain = Drain::new(Nanos(0), 0, Nanos(10), Nanos(25));
         let states = [9, 18, 25].map(|at| drain.poll(Nanos(at), at));
         assert_eq!(states[1..], [DrainState::Draining(Nanos(25)), DrainState::StillArriving]);

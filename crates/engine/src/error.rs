@@ -1,100 +1,101 @@
-//! What can be wrong with a configuration of the engine, and with counts handed to it.
+//! Errors in the engine's configuration, and in counts passed to the engine.
 
 use thiserror::Error;
 
-/// Why the engine refuses.
+/// The reason why the engine refuses its input.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// A rate of zero, or with a divisor of zero, or too large to be scheduled in whole numbers.
+    /// The rate is zero, has a zero denominator, or is too large for integer scheduling.
     #[error(
         "rate {numerator}/{denominator} per second cannot be scheduled; it must be above 0 and below 2^62"
     )]
     Rate {
-        /// The numerator asked for.
+        /// Numerator of the requested rate.
         numerator: u64,
-        /// The denominator asked for.
+        /// Denominator of the requested rate.
         denominator: u64,
     },
-    /// A rate above what the declared line carries.
+    /// The rate exceeds the declared line rate.
     #[error(
         "rate: {seen_bps} bit/s on the line (with preamble and gap) asked for, the line carries {line_bps}; \
          lower the rate or declare a faster line"
     )]
     AboveLine {
-        /// The rate asked for, on layer 1 (bit/s).
+        /// Requested rate on layer 1 (bit/s).
         seen_bps: u64,
-        /// The line's rate (bit/s).
+        /// Line rate (bit/s).
         line_bps: u64,
     },
-    /// A longest burst outside 1 to 64.
+    /// The maximum burst is outside 1 to 64 frames.
     #[error("a burst of at most {seen} frames asked for; choose 1 to 64")]
     MaxBurst {
-        /// The number asked for.
+        /// Requested maximum burst (frames).
         seen: u32,
     },
-    /// Neither a number of frames nor a duration.
-    #[error("a trial without end: give a number of frames, a duration, or both")]
+    /// The limit of a trial has neither a number of frames nor a duration.
+    #[error("a trial needs a number of frames, a duration, or both")]
     NoLimit,
-    /// A number of flows outside what a stamp can name.
+    /// The number of flows is outside the range of the stamp's flow field.
     #[error("{seen} flows asked for; there can be 1 to 1048576")]
     FlowCount {
-        /// The number asked for.
+        /// Requested number of flows.
         seen: u32,
     },
-    /// Flows that cannot be spread over senders so that each has its own.
+    /// The flows cannot be divided among the senders such that each flow has one sender.
     #[error("{flows} flows asked for over {of} senders, this one number {place}; the flows must be a multiple of the senders")]
     Share {
-        /// Which sender, from 0.
+        /// Index of the sender, from 0.
         place: u32,
-        /// How many senders.
+        /// Number of senders.
         of: u32,
-        /// How many flows.
+        /// Number of flows.
         flows: u32,
     },
-    /// A rate that is not counted in frames, over several senders: the time of a frame would depend on those of the others.
+    /// A rate in bits cannot be divided among several senders: the transmit time of a frame would depend on the frame
+    /// sizes of the other senders.
     #[error("a rate in bits asked for over {of} senders; give it in frames")]
     SharedBits {
-        /// How many senders.
+        /// Number of senders.
         of: u32,
     },
-    /// A window that is no power of two from 64 to 2^24 frames.
+    /// The window is not a power of two from 64 to 2^24 frames.
     #[error("window of {seen} frames asked for; choose a power of two from 64 to 16777216")]
     Window {
-        /// The length asked for (frames).
+        /// Requested window length (frames).
         seen: u32,
     },
-    /// More memory than the receiver may take.
+    /// The receiver would exceed its memory limit.
     #[error(
         "{flows} flows with windows of {window_frames} frames need {needed_bytes} B, {limit_bytes} B are allowed; \
          use fewer flows or a shorter window"
     )]
     Memory {
-        /// The number of flows.
+        /// Number of flows.
         flows: u32,
-        /// The window of each (frames).
+        /// Window length per flow (frames).
         window_frames: u32,
-        /// What they need (bytes).
+        /// Required memory (bytes).
         needed_bytes: u64,
-        /// What they may take (bytes).
+        /// Memory limit (bytes).
         limit_bytes: u64,
     },
-    /// Counts of another number of flows than the receiver's.
+    /// The counts of sent frames are not as many as the receiver has flows.
     #[error("sent counts of {seen} flows given, the receiver has {count} flows")]
     SentCounts {
-        /// The number of counts given.
+        /// Number of counts of sent frames.
         seen: usize,
-        /// The number of flows.
+        /// Number of flows.
         count: usize,
     },
-    /// A setting of the monitor or of a device that makes no sense.
+    /// A setting of the monitor or of a device is invalid.
     #[error("{what}: {seen} is not allowed; {allowed}")]
     Setting {
-        /// Which setting.
+        /// Name of the setting.
         what: &'static str,
-        /// What was given.
+        /// Invalid value.
         seen: u64,
-        /// What is allowed, in words.
+        /// Description of the allowed values.
         allowed: &'static str,
     },
 }

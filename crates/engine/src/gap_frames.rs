@@ -1,32 +1,34 @@
-//! Frames spaced by the line itself: between two of them there are gap frames, so that a line that is always full puts each
-//! where it belongs, to the byte. How long a frame is on the line is known, so no clock is needed: the bytes are the clock.
+//! Spacing of frames by the line itself: gap frames between the measured frames keep the line always full, so that
+//! each frame is sent at its exact byte position. Frame lengths on the line are known, so the byte count is the
+//! clock.
 
 use iolab_frame::{SizeMix, FCS_BYTES, LINE_OVERHEAD_BYTES, SMALLEST_FRAME_BYTES};
 
 use crate::error::EngineError;
 use crate::rate::Rate;
 
-/// The longest gap frame, with FCS: every line and switch carries it.
+/// Maximum length of a gap frame, with FCS: a length that every link and switch forwards.
 const LONGEST_BYTES: u64 = 1518;
-/// A nanosecond of a line, in parts of a bit.
+/// Nanoseconds per second: gaps are computed in units of 10^-9 bit, divided by the rate's `rest_unit`.
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
-/// So fine may a rate be that the parts of a bit fit in 128 bits.
+/// Maximum numerator of a rate, so that the arithmetic fits in 128 bits.
 const FINEST: u64 = 1 << 40;
 
-/// How much of the line the frames still have to leave free.
+/// Computes the gap frames that keep measured frames at their rate.
 #[derive(Debug, Clone)]
 pub struct GapFrames {
     line_bps: u64,
     rate: Rate,
-    /// Parts of a bit by which the line is behind the rate; below zero where a frame came early for want of room.
+    /// Gap that is still to be filled, in fractions of a bit; negative after a frame that was sent early for lack of
+    /// room for a gap frame.
     owed: i128,
 }
 
 impl GapFrames {
-    /// Gaps for frames of `sizes` at `rate` on a line of `line_bps`.
+    /// Compute gaps for frames of `sizes` at `rate` on a line of `line_bps`.
     ///
     /// # Errors
-    /// When the line cannot carry that, or the rate is too fine a fraction.
+    /// Fails if the line cannot carry the rate, or the rate has a numerator above 2^40.
     pub fn new(rate: Rate, sizes: &SizeMix, line_bps: u64) -> Result<Self, EngineError> {
         rate.check_line(sizes, line_bps)?;
         if rate.rest_unit() > FINEST {
@@ -40,8 +42,8 @@ impl GapFrames {
         Ok(Self { line_bps, rate, owed: 0 })
     }
 
-    /// A frame of `frame_bytes` (with FCS) was put on the line: the lengths of the gap frames behind it, with FCS. What is too
-    /// short for one is added to the next gap.
+    /// Account for a frame of `frame_bytes` (with FCS) and return the lengths of the gap frames after it, with FCS. A
+    /// gap too short for a gap frame is added to the next gap.
     pub fn after(&mut self, frame_bytes: u32) -> impl Iterator<Item = u32> {
         let gap = self.rate.gap(frame_bytes);
         let unit = i128::from(self.rate.rest_unit());
@@ -55,12 +57,12 @@ impl GapFrames {
     }
 }
 
-/// What the shortest gap frame takes of the line (bytes).
+/// Return the line time of the shortest gap frame, with preamble and inter-frame gap (bytes).
 fn shortest() -> u64 {
     u64::from(SMALLEST_FRAME_BYTES) + u64::from(LINE_OVERHEAD_BYTES)
 }
 
-/// Frames that take `left` bytes of the line together: none, or at least the shortest.
+/// Split `left` bytes of line time into gap frames: none, or frames of at least the minimum length.
 fn lengths(mut left: u64) -> impl Iterator<Item = u32> {
     let (overhead, longest) =
         (u64::from(LINE_OVERHEAD_BYTES), LONGEST_BYTES + u64::from(LINE_OVERHEAD_BYTES));
@@ -74,7 +76,8 @@ fn lengths(mut left: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The gap frame of `frame_bytes` with FCS from `source`: PAUSE for no time (IEEE 802.3, annex 31B), which no switch forwards.
+/// Write a gap frame of `frame_bytes` (with FCS) from `source`: a PAUSE frame with a pause time of zero (IEEE 802.3,
+/// annex 31B), which switches do not forward.
 pub fn write_gap_frame(source: [u8; 6], frame_bytes: u32, frame: &mut [u8]) {
     const HEAD: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
     const PAUSE: [u8; 6] = [0x88, 0x08, 0x00, 0x01, 0x00, 0x00];
@@ -98,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_of_the_line_leaves_nine_tenths_to_gaps() {
+    fn gap_frames_fill_nine_tenths_of_a_line_at_10_percent_load() {
         let rate = Rate::layer1_bps(100_000_000).unwrap();
         let mut gaps = GapFrames::new(rate, &mix(&[1518]), 1_000_000_000).unwrap();
         let lengths: Vec<u32> = gaps.after(1518).collect();
@@ -107,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_line_carries_is_refused() {
+    fn load_above_the_line_rate_is_refused() {
         assert!(GapFrames::new(Rate::layer1_bps(2_000).unwrap(), &mix(&[64]), 1_000).is_err());
     }
 
     #[test]
-    fn a_gap_frame_is_a_pause_of_no_time() {
+    fn gap_frame_is_a_pause_frame_with_time_zero() {
         let mut frame = [7; 70];
         write_gap_frame([2, 0, 0, 0, 0, 9], 64, &mut frame);
         assert_eq!(frame[..20], [1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 8, 0, 1, 0, 0, 0, 0]);
@@ -120,7 +123,8 @@ mod tests {
     }
 
     proptest! {
-        /// Over any number of frames each begins within a shortest gap frame of the byte where its rate puts it, never before it.
+        /// Over any number of frames, each frame begins at or after the byte position that its rate determines, and
+        /// less than one minimum gap frame later.
         #[test]
         fn every_frame_begins_at_its_byte(
             fps in 1_000u64..80_000,

@@ -1,37 +1,38 @@
-//! When frames left, kept one by one, so that the streams of several senders can be looked at as the one they are.
+//! A log of transmit times, which merges the streams of several senders for an analysis as one stream.
 //!
-//! Memory is taken when a log is made. Where it cannot hold a whole trial, it keeps every n-th millisecond, and all logs of
-//! the trial the same ones.
+//! A log allocates its memory at construction. If a log cannot store a whole trial, it keeps every n-th millisecond;
+//! all logs of a trial keep the same milliseconds.
 
 use crate::histogram::Histogram;
 use crate::time::Nanos;
 
-/// The most that one log keeps: 8 MiB (bursts).
+/// Maximum number of bursts in one log; this number takes 8 MiB of memory.
 const MOST_BURSTS: u64 = 1 << 19;
-/// What is kept or left out as a whole.
+/// Length of a window that is either kept or skipped.
 const WINDOW: Nanos = Nanos::from_millis(1);
 
-/// When the frames of one sender left.
+/// Transmit times of the frames of one sender.
 #[derive(Debug, Clone)]
 pub struct Departures {
     start: Nanos,
-    /// Of so many windows one is kept.
+    /// Of this many consecutive windows, one is kept.
     every: u64,
     bursts: Vec<(Nanos, u32)>,
 }
 
 impl Departures {
-    /// A log from `start` on of a sender that is to send `intended_frames`; logs of one trial are given the same.
+    /// Create a log from `start` for a sender of `intended_frames` frames; all logs of a trial must have the same
+    /// arguments.
     pub fn new(start: Nanos, intended_frames: u64) -> Self {
         let every = intended_frames.div_ceil(MOST_BURSTS).max(1);
         let most = usize::try_from(intended_frames.min(MOST_BURSTS)).unwrap_or(0);
-        // Written once, so that no page of it is first touched while frames leave.
+        // Touch every page now, so that no page fault occurs during transmission.
         let mut bursts = vec![(Nanos::MAX, 0); most];
         bursts.clear();
         Self { start, every, bursts }
     }
 
-    /// Note that `frames` left together at `now`, which never goes back.
+    /// Record that `frames` frames were sent at `now`; `now` must not decrease.
     #[inline]
     pub fn note(&mut self, now: Nanos, frames: u32) {
         let kept = self.every == 1 || self.window(now) % self.every == 0;
@@ -40,8 +41,8 @@ impl Departures {
         }
     }
 
-    /// The time between one frame and the next of all senders together (ns); 0 between those that left together. A gap that
-    /// reaches into a window that was left out is not counted.
+    /// Return the gaps between consecutive frames of all senders (ns); 0 between frames of one burst. Gaps that
+    /// overlap a skipped window are not counted.
     pub fn gaps(logs: &[&Self]) -> Histogram {
         let mut gaps = Histogram::new();
         let mut all: Vec<_> = logs.iter().flat_map(|log| log.bursts.iter().copied()).collect();
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_are_those_of_the_merged_stream() {
+    fn gaps_are_computed_over_the_merged_stream() {
         let mut logs = [Departures::new(Nanos(0), 10), Departures::new(Nanos(0), 10)];
         for at in [0, 200, 400] {
             logs[0].note(Nanos(at), 1);
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_trial_is_kept_in_windows_that_all_logs_share() {
+    fn long_trial_is_recorded_in_common_windows_of_all_logs() {
         let frames = 4 * MOST_BURSTS;
         let mut logs = [Departures::new(Nanos(0), frames), Departures::new(Nanos(0), frames)];
         for turn in 0..20_000_u64 {
@@ -92,7 +93,8 @@ mod tests {
             logs[1].note(Nanos(turn * 1000 + 500), 1);
         }
         let gaps = Departures::gaps(&[&logs[0], &logs[1]]);
-        // Of 20 ms every fourth, with 2000 frames each; one gap less than frames in each.
+        // Of 20 windows of 1 ms with 2000 frames each, every fourth is kept; each kept window has one gap less than
+        // frames.
         assert_eq!((gaps.count(), gaps.min(), gaps.max()), (5 * 1999, Some(500), Some(500)));
     }
 }

@@ -1,4 +1,4 @@
-//! The sending half: pacer, schedule and sequence numbers as one. Gives plans of frames, writes no bytes.
+//! The transmit side: pacer, schedule and sequence numbers. The generator plans frames; it writes no bytes.
 
 use serde::Serialize;
 
@@ -7,31 +7,31 @@ use crate::pacer::{Decision, Pacer, PacerConfig, PacerStats};
 use crate::schedule::Schedule;
 use crate::time::Nanos;
 
-/// One frame to send now.
+/// The plan of one frame to be sent now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FramePlan {
-    /// Its size, as an index of the mix.
+    /// Index of the frame size in the mix.
     pub size: usize,
-    /// Its flow.
+    /// Flow number.
     pub flow: u32,
-    /// Its number within the flow.
+    /// Frame number within the flow.
     pub sequence: u64,
-    /// The time for its stamp.
+    /// Transmit time for the stamp.
     pub tx_time: Nanos,
 }
 
-/// What was sent.
+/// The result of a generator.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct GeneratorReport {
-    /// When and how the frames left.
+    /// Pacing statistics of the sent frames.
     pub pacing: PacerStats,
-    /// Frames that the interface accepted, by flow.
+    /// Number of frames per flow that the interface accepted.
     pub sent_per_flow: Box<[u64]>,
 }
 
 impl GeneratorReport {
-    /// Add what another sender of the same stream sent; each flow is of one of them.
+    /// Add the report of a different sender of the same stream; each flow belongs to one sender.
     pub fn merge(&mut self, other: Self) {
         self.pacing.merge(other.pacing);
         for (frames, more) in self.sent_per_flow.iter_mut().zip(&other.sent_per_flow) {
@@ -40,7 +40,7 @@ impl GeneratorReport {
     }
 }
 
-/// Decides what is sent when.
+/// Decides which frame is sent at which time.
 #[derive(Debug, Clone)]
 pub struct Generator {
     pacer: Pacer,
@@ -50,7 +50,8 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Frames of `sizes`, paced by `config`, in the order of `schedule` (which is of the same sizes).
+    /// Create a generator for frames of `sizes`, paced by `config`, in the order of `schedule`, which must have the
+    /// same sizes.
     pub fn new(
         config: &PacerConfig,
         sizes: &iolab_frame::SizeMix,
@@ -65,8 +66,8 @@ impl Generator {
         })
     }
 
-    /// The frames of a recording in the order of `schedule`; with the times at which they were recorded (ns), if these are
-    /// given, stretched to the rate of `config`.
+    /// Create a generator for a recording in the order of `schedule`: with the recorded times (ns) scaled to the rate
+    /// of `config`, or evenly spaced without times.
     pub fn recorded(
         config: &PacerConfig,
         times_ns: Option<&[u64]>,
@@ -81,13 +82,13 @@ impl Generator {
         })
     }
 
-    /// Decide what to do at `now`: see [`Pacer::poll`].
+    /// Return the decision for the time `now`; see [`Pacer::poll`].
     #[inline]
     pub fn poll(&mut self, now: Nanos) -> Decision {
         self.pacer.poll(now)
     }
 
-    /// The frame to send at `now`, once after each [`Decision::Send`].
+    /// Return the frame to send at `now`; call it once after each [`Decision::Send`].
     #[inline]
     pub fn take(&mut self, now: Nanos) -> FramePlan {
         let (size, flow) = self.schedule.next();
@@ -98,8 +99,8 @@ impl Generator {
         FramePlan { size, flow, sequence, tx_time: now }
     }
 
-    /// Take back a frame that the interface did not accept: it counts as unsent. With several, begin with the last:
-    /// their sequence numbers are then given again, and the receiver sees no hole.
+    /// Retract a frame that the interface did not accept; the frame counts as unsent. Retract several frames in
+    /// reverse order: then their sequence numbers are reused and the receiver detects no loss.
     pub fn retract(&mut self, plan: &FramePlan) {
         let flow = plan.flow as usize;
         if self.next_sequences[flow] == plan.sequence + 1 {
@@ -110,17 +111,17 @@ impl Generator {
         self.pacer.retract();
     }
 
-    /// Note that a frame is due but the interface has no room: see [`Pacer::note_blocked`].
+    /// Record that a frame is due but the transmit ring is full; see [`Pacer::note_blocked`].
     pub const fn note_blocked(&mut self) {
         self.pacer.note_blocked();
     }
 
-    /// The pacer, to read its state.
+    /// Return the pacer for reading its state.
     pub const fn pacer(&self) -> &Pacer {
         &self.pacer
     }
 
-    /// Close the books after the last frame.
+    /// Return the final report, after the last frame.
     pub fn finish(self) -> GeneratorReport {
         let counts = self.next_sequences.iter().zip(&self.discarded);
         let sent_per_flow = counts.map(|(next, discarded)| next - discarded).collect();

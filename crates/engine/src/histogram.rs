@@ -1,14 +1,14 @@
-//! A log-linear histogram of whole numbers (as HDR histograms are): exact up to 255, then 128 equal buckets in each
-//! power of two, so that a bucket is at most 1/128 (0.8 %) of its values wide. Recording is O(1) and allocates nothing.
+//! A log-linear histogram of integers (like HDR histograms): exact up to 255, then 128 equal buckets per power of
+//! two, so that a bucket is at most 1/128 (0.8 %) of its values wide. Recording is O(1) and does not allocate.
 
 use serde::{Deserialize, Serialize};
 
 const SUB_BITS: u32 = 7;
-/// Values from here on are counted, but not told apart: 137 s in nanoseconds.
+/// Values from this limit on are counted without a bucket: 137 s in nanoseconds.
 const LIMIT: u64 = 1 << 37;
 const BUCKETS: usize = ((37 - 1 - SUB_BITS as usize) << SUB_BITS) + (2 << SUB_BITS);
 
-/// Counts of values from 0 to 2^37 (137 s when they are nanoseconds).
+/// A histogram of values from 0 to 2^37 (137 s in nanoseconds).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Stored", try_from = "Stored")]
 pub struct Histogram {
@@ -20,14 +20,14 @@ pub struct Histogram {
     max: u64,
 }
 
-/// Values that are counted together.
+/// One bucket of a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
-    /// The smallest value of the bucket.
+    /// Minimum value of the bucket.
     pub low: u64,
-    /// The largest value of the bucket.
+    /// Maximum value of the bucket.
     pub high: u64,
-    /// How many values were recorded.
+    /// Number of recorded values.
     pub count: u64,
 }
 
@@ -38,18 +38,18 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram (32 KiB).
+    /// Create an empty histogram (32 KiB).
     pub fn new() -> Self {
         Self { counts: vec![0; BUCKETS].into(), count: 0, above: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 
-    /// Count `value`.
+    /// Record one `value`.
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.record_many(value, 1);
     }
 
-    /// Count `value` as often as `times` says.
+    /// Record `value`, `times` times.
     #[inline]
     pub fn record_many(&mut self, value: u64, times: u64) {
         if times == 0 {
@@ -65,7 +65,7 @@ impl Histogram {
         }
     }
 
-    /// Count what `other` has counted.
+    /// Add the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
@@ -77,39 +77,39 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Forget everything.
+    /// Reset all counts.
     pub fn clear(&mut self) {
         self.counts.fill(0);
         (self.count, self.above, self.sum, self.min, self.max) = (0, 0, 0, u64::MAX, 0);
     }
 
-    /// How many values were recorded.
+    /// Return the number of recorded values.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many of them were 2^37 or more; they are in no bucket.
+    /// Return the number of values of 2^37 or more, which are in no bucket.
     pub const fn above(&self) -> u64 {
         self.above
     }
 
-    /// The sum of the values, exact up to 2^64.
+    /// Return the sum of the values; it saturates at 2^64 - 1.
     pub const fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// The smallest value, exact.
+    /// Return the exact minimum value.
     pub fn min(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min)
     }
 
-    /// The largest value, exact.
+    /// Return the exact maximum value.
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The value at or below which `parts_per_million` of the values are: the largest of its bucket, at most the
-    /// largest seen. 500 000 is the median.
+    /// Return the quantile at `parts_per_million`: the upper bound of its bucket, but at most the maximum recorded
+    /// value. 500 000 is the median.
     pub fn quantile(&self, parts_per_million: u32) -> Option<u64> {
         let rank = u128::from(self.count) * u128::from(parts_per_million.min(1_000_000));
         let rank = u64::try_from(rank.div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1);
@@ -123,7 +123,7 @@ impl Histogram {
         self.max()
     }
 
-    /// The buckets that hold something, smallest first.
+    /// Return the nonempty buckets, lowest first.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
         let filled = self.counts.iter().enumerate().filter(|(_, &count)| count > 0);
         filled.map(|(index, &count)| Bucket { low: low(index), high: low(index + 1) - 1, count })
@@ -132,7 +132,7 @@ impl Histogram {
 
 #[inline]
 fn index(value: u64) -> usize {
-    // For a value below 2^37 this fits in any usize; larger ones are refused by the caller.
+    // The index of a value below 2^37 fits in any usize; callers refuse larger values.
     let shift = (u64::BITS - 1 - (value | (1 << SUB_BITS)).leading_zeros()) - SUB_BITS;
     usize::try_from((u64::from(shift) << SUB_BITS) + (value >> shift)).unwrap_or(usize::MAX)
 }
@@ -142,7 +142,7 @@ fn low(index: usize) -> u64 {
     ((index - (shift << SUB_BITS)) as u64) << shift
 }
 
-/// The form in which a histogram is stored: its filled buckets by their smallest value.
+/// The serialized form of a histogram: its nonempty buckets by minimum value.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -151,7 +151,8 @@ struct Stored {
     sum: u64,
     min: Option<u64>,
     max: Option<u64>,
-    /// Pairs of a bucket's smallest value and its count; a bucket from 2^k on (k >= 8) is 2^(k-7) wide, others 1.
+    /// Pairs of a bucket's minimum value and count; a bucket that starts at 2^k or above (k >= 8) is 2^(k-7) wide,
+    /// other buckets are 1 wide.
     buckets: Vec<(u64, u64)>,
 }
 
@@ -200,7 +201,7 @@ mod tests {
     use crate::random::Random;
 
     #[test]
-    fn buckets_join_without_gaps_and_are_narrow() {
+    fn histogram_buckets_are_contiguous_and_narrow() {
         for at in 0..BUCKETS {
             assert_eq!((index(low(at)), index(low(at + 1) - 1)), (at, at));
             assert!((low(at + 1) - low(at)) * 128 <= low(at).max(128), "bucket {at}");
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_within_one_percent_of_the_sorted_values() {
+    fn quantiles_are_within_1_percent_of_the_sorted_values() {
         let mut random = Random::new(3);
         let mut histogram = Histogram::new();
         let mut values: Vec<u64> =
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn two_merged_are_one_that_saw_all() {
+    fn merged_histogram_equals_the_histogram_of_all_values() {
         let (mut left, mut right, mut all) = (Histogram::new(), Histogram::new(), Histogram::new());
         for value in 0..5_000u64 {
             let side = if value % 3 == 0 { &mut left } else { &mut right };
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_stored_sparsely_and_read_back_whole() {
+    fn histogram_is_serialized_sparsely_and_read_back() {
         let mut histogram = Histogram::new();
         [0, 5, 5, 1_000_000, 1 << 40].into_iter().for_each(|value| histogram.record(value));
         let text = serde_json::to_string(&histogram).expect("JSON");

@@ -1,26 +1,26 @@
-//! The packet engine's decisions: when to send which frame, and what became of it.
+//! The decisions of the packet engine: when to send each frame, and the fate of each received frame.
 //!
-//! Does no I/O, reads no clock and starts no thread: time is an argument, so that the same code runs in real time and,
-//! decision for decision, in virtual time. Memory is taken at construction; the calls per frame neither allocate nor
+//! This crate does no I/O, reads no clock and starts no thread. Time is an argument, so the same code makes the same
+//! decisions in real and in virtual time. Memory is allocated at construction; calls per frame neither allocate nor
 //! use floating point.
 //!
-//! The sending loop of a port, with `clock` and `port` made up:
+//! The transmit loop of a port, with hypothetical `clock` and `port`:
 //!
 //! ```text
 //! while { let now = clock(); match generator.poll(now) {
 //!     Decision::Send if port.room() == 0 => { generator.note_blocked(); true }
-//!     Decision::Send => {            // poll again with the same `now` until it no longer says Send: that is a burst
+//!     Decision::Send => {            // poll again with the same `now` until the result is not Send: that is a burst
 //!         let plan = generator.take(now);
 //!         template.emit(plan.size, plan.flow, plan.sequence, plan.tx_time.0, port.next_buffer())?;
 //!         true
 //!     }
-//!     Decision::Wait(until) => { port.flush(); wait(until); true }   // refused frames: retract(), the last one first
+//!     Decision::Wait(until) => { port.flush(); wait(until); true }   // refused frames: retract() in reverse order
 //!     Decision::Done => false,
 //! } } {}
 //! ```
 //!
-//! A receiving loop hands every frame to [`Receiver::receive`]. When sending is over, [`Drain`] says how long to go on
-//! receiving; then the receiver is closed against the generator's counts with [`Receiver::finish`].
+//! A receive loop passes every frame to [`Receiver::receive`]. After the last transmission, [`Drain`] determines how
+//! long to receive; then [`Receiver::finish`] computes the final counts from those of the receiver and the generator.
 
 mod arrivals;
 mod drain;

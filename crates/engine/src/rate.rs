@@ -1,4 +1,4 @@
-//! Rates as exact fractions, and the exact gaps that follow from them.
+//! Rates as exact fractions, and the exact gaps at these rates.
 
 use iolab_frame::{SizeMix, LINE_OVERHEAD_BYTES};
 
@@ -8,14 +8,14 @@ use crate::time::Nanos;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const LARGEST: u64 = 1 << 62;
 
-/// What a rate counts.
+/// The unit that a rate counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     /// Frames.
     Frames,
-    /// Bits on the line: frame with FCS, preamble and smallest gap.
+    /// Bits on layer 1: frame with FCS, preamble and minimum inter-frame gap.
     Layer1Bits,
-    /// Bits of the frame with FCS.
+    /// Bits on layer 2: frame with FCS.
     Layer2Bits,
 }
 
@@ -28,29 +28,29 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// `numerator / denominator` frames per second.
+    /// Create a rate of `numerator / denominator` frames per second.
     pub fn frames_per_second(numerator: u64, denominator: u64) -> Result<Self, EngineError> {
         Self::new(Unit::Frames, numerator, denominator)
     }
 
-    /// Bits per second on the line, with preamble and the smallest gap between frames.
+    /// Create a rate in bits per second on layer 1, with preamble and minimum inter-frame gap.
     pub fn layer1_bps(bps: u64) -> Result<Self, EngineError> {
         Self::new(Unit::Layer1Bits, bps, 1)
     }
 
-    /// Bits per second of frames with FCS, without preamble and gap.
+    /// Create a rate in bits per second on layer 2: frames with FCS, without preamble and gap.
     pub fn layer2_bps(bps: u64) -> Result<Self, EngineError> {
         Self::new(Unit::Layer2Bits, bps, 1)
     }
 
-    /// `numerator / denominator` percent of a line of `line_bps`, counted on layer 1.
+    /// Create a rate of `numerator / denominator` percent of a line of `line_bps`, on layer 1.
     pub fn percent_of_line(numerator: u64, denominator: u64, line_bps: u64) -> Result<Self, EngineError> {
         let refused = EngineError::Rate { numerator, denominator };
         let product = numerator.checked_mul(line_bps).ok_or_else(|| refused.clone())?;
         Self::new(Unit::Layer1Bits, product, denominator.checked_mul(100).ok_or(refused)?)
     }
 
-    /// The rate of each of `of` senders that share this one, with gaps whose rests are of the same unit.
+    /// Return the rate of one sender if `of` senders share this rate; the `rest_unit` of the gaps is the same.
     pub(crate) fn shared(self, of: u32) -> Result<Self, EngineError> {
         match self.unit {
             _ if of == 1 => Ok(self),
@@ -72,7 +72,7 @@ impl Rate {
         Ok(Self { unit, numerator, denominator })
     }
 
-    /// Refuse a rate that a line of `line_bps` cannot carry with frames of `sizes`.
+    /// Refuse a rate above the capacity of a line of `line_bps` with frames of `sizes`.
     pub fn check_line(&self, sizes: &SizeMix, line_bps: u64) -> Result<(), EngineError> {
         let seen_bps = self.layer1_bps_of(sizes);
         if seen_bps > u128::from(line_bps) {
@@ -82,18 +82,18 @@ impl Rate {
         Ok(())
     }
 
-    /// The number of frames of `sizes` whose turn comes within `span` of the start, the first at once.
+    /// Return the number of frames of `sizes` that are due within `span` of the start, the first at the start.
     pub fn frames_within(&self, sizes: &SizeMix, span: Nanos) -> u64 {
         let (frames, cost) = self.round_of(sizes);
         let time = u128::from(span.0) * u128::from(self.numerator);
         let frame = u128::from(self.denominator) * u128::from(NANOS_PER_SECOND) * u128::from(cost);
-        // Whole rounds first: a round's frames times the time would not fit in 128 bits for every rate.
+        // Count whole rounds first: otherwise the product could exceed 128 bits.
         let rest = (time % frame).saturating_mul(u128::from(frames)).div_ceil(frame);
         let whole = (time / frame).saturating_mul(u128::from(frames));
         u64::try_from(whole.saturating_add(rest)).unwrap_or(u64::MAX)
     }
 
-    /// The time that a frame of `frame_bytes` (with FCS) takes at this rate.
+    /// Return the gap after a frame of `frame_bytes` (with FCS) at this rate.
     pub(crate) fn gap(&self, frame_bytes: impl Into<u32>) -> Gap {
         let time = u128::from(self.cost(frame_bytes.into()))
             * u128::from(self.denominator)
@@ -105,7 +105,7 @@ impl Rate {
         }
     }
 
-    /// The mean time between frames of `sizes`, cut to whole nanoseconds.
+    /// Return the mean gap between frames of `sizes`, truncated to nanoseconds.
     pub fn mean_gap(&self, sizes: &SizeMix) -> Nanos {
         let (frames, cost) = self.round_of(sizes);
         let time = u128::from(cost) * u128::from(self.denominator) * u128::from(NANOS_PER_SECOND);
@@ -113,18 +113,18 @@ impl Rate {
         Nanos(u64::try_from(time / round).unwrap_or(u64::MAX))
     }
 
-    /// The time that so many frames take at a rate of frames, cut to whole nanoseconds.
+    /// Return the time for `frames` frames at a rate that counts frames, truncated to nanoseconds.
     pub(crate) fn span_of(&self, frames: u64) -> Nanos {
         let time = u128::from(frames) * u128::from(self.denominator) * u128::from(NANOS_PER_SECOND);
         Nanos(u64::try_from(time / u128::from(self.numerator)).unwrap_or(u64::MAX))
     }
 
-    /// The denominator of the rests of gaps.
+    /// Return the denominator of the fractional part of gaps.
     pub(crate) const fn rest_unit(&self) -> u64 {
         self.numerator
     }
 
-    /// Frames in a round of `sizes`, and what they cost in the unit of the rate.
+    /// Return the number of frames in a round of `sizes`, and their cost in the unit of the rate.
     fn round_of(&self, sizes: &SizeMix) -> (u64, u64) {
         sizes.shares().iter().fold((0, 0), |(frames, cost), share| {
             let weight = u64::from(share.weight);
@@ -148,31 +148,31 @@ impl Rate {
     }
 }
 
-/// A span of `whole_ns + rest / rest_unit` nanoseconds.
+/// A time span of `whole_ns + rest / rest_unit` nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gap {
     /// Whole nanoseconds.
     pub whole_ns: u64,
-    /// What remains, in parts of the rate's `rest_unit`.
+    /// Fractional part, in units of 1 / `rest_unit` ns.
     pub rest: u64,
 }
 
-/// A time that exact gaps are added to without ever losing a part of a nanosecond.
+/// A time that accumulates exact gaps without rounding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ExactTime {
-    /// The time, cut to whole nanoseconds.
+    /// Time truncated to nanoseconds.
     pub whole: Nanos,
     rest: u64,
     unit: u64,
 }
 
 impl ExactTime {
-    /// `start`, to be advanced by gaps of a rate with the given rest unit.
+    /// Create a time at `start` for gaps of a rate with the given `rest_unit`.
     pub const fn new(start: Nanos, unit: u64) -> Self {
         Self { whole: start, rest: 0, unit }
     }
 
-    /// Go on by `gap`.
+    /// Advance by `gap`.
     #[inline]
     pub const fn advance(&mut self, gap: Gap) {
         self.rest += gap.rest;
@@ -185,7 +185,7 @@ impl ExactTime {
         self.whole = self.whole.plus(Nanos(gap.whole_ns.saturating_add(carry)));
     }
 
-    /// Go on by whole nanoseconds.
+    /// Advance by whole nanoseconds.
     #[inline]
     pub const fn skip(&mut self, span: Nanos) {
         self.whole = self.whole.plus(span);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_of_frames_takes_a_second_at_any_rate() {
+    fn one_second_of_frames_takes_one_second_at_any_rate() {
         for frames in [1, 3, 7, 1_488_095, 999_983] {
             assert_eq!(after(Rate::frames_per_second(frames, 1).expect("a rate"), frames), 1_000_000_000);
         }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_gigabit_line_is_the_rate_of_rfc_2544_appendix_b() {
+    fn full_gigabit_line_has_the_frame_rate_of_rfc_2544_appendix_b() {
         let rate = Rate::percent_of_line(100, 1, 1_000_000_000).expect("a rate");
         assert_eq!(rate.gap(64u16).whole_ns, 672);
         let second = |size| rate.frames_within(&single(size), Nanos::from_secs(1));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_above_the_line_is_refused_and_the_full_line_is_not() {
+    fn rate_above_the_line_is_refused_and_the_full_line_is_accepted() {
         let full = Rate::percent_of_line(100, 1, 1_000_000_000).expect("a rate");
         assert_eq!(full.check_line(&SizeMix::simple_imix(), 1_000_000_000), Ok(()));
         let above = Rate::frames_per_second(1_488_096, 1).expect("a rate");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_of_zero_are_refused() {
+    fn zero_rate_is_refused() {
         for rate in [Rate::layer1_bps(0), Rate::frames_per_second(1, 0), Rate::frames_per_second(u64::MAX, 1)]
         {
             assert!(matches!(rate, Err(EngineError::Rate { .. })));

@@ -1,4 +1,4 @@
-//! Which frame comes next: its size from a mix, its flow from a list; in turn, or drawn from a seed.
+//! The order of frames: sizes from a mix and flows from a list, round-robin or random from a seed.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::error::EngineError;
 use crate::random::Random;
 use crate::share::Share;
 
-/// In which order sizes and flows come.
+/// The order of sizes or flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// One after the other; sizes spread evenly over each round of the mix.
+    /// Round-robin; sizes are spread evenly over each round of the mix.
     Turns,
-    /// Drawn independently for every frame, sizes by their weights; the same seed gives the same frames.
+    /// Random and independent per frame, sizes by their weights; the same seed gives the same frames.
     Seeded(u64),
 }
 
@@ -29,12 +29,12 @@ pub struct Schedule {
     size_step: u32,
     sizes: Option<Random>,
     flows: Option<Random>,
-    /// The flow of each frame of a recording, which come one after the other.
+    /// Flow of each frame of a recording, in recorded order.
     recorded: Option<Arc<[u32]>>,
 }
 
 impl Schedule {
-    /// Frames of `sizes` over `flow_count` flows (1 to 2^20).
+    /// Create a sequence of frames of `sizes` over `flow_count` flows (1 to 2^20).
     pub fn new(
         sizes: &SizeMix,
         size_order: Order,
@@ -44,8 +44,9 @@ impl Schedule {
         Self::shared(sizes, size_order, flow_count, flow_order, Share::WHOLE)
     }
 
-    /// The frames of one of several senders. No flow is of two senders, so that each can number the frames of its own:
-    /// `flow_count` is a multiple of their number. In turns, all senders together give the frames of [`Self::new`].
+    /// Create the sequence of one of several senders. Each flow has one sender, which numbers its frames, so
+    /// `flow_count` must be a multiple of the number of senders. In round-robin order, all senders together send the
+    /// frames of [`Self::new`].
     pub fn shared(
         sizes: &SizeMix,
         size_order: Order,
@@ -64,7 +65,7 @@ impl Schedule {
             Order::Seeded(seed) => Some(Random::new(seed ^ u64::from(share.place) << 32)),
         };
         let pattern = sizes.pattern();
-        // A mix is at most 4096 frames long.
+        // A mix has at most 4096 frames.
         let pattern_frames = u32::try_from(pattern.len()).unwrap_or(u32::MAX);
         Ok(Self {
             pattern_frames,
@@ -80,7 +81,8 @@ impl Schedule {
         })
     }
 
-    /// The frames of a recording over and over, each a size of its own: `flows` are theirs, of `flow_count`.
+    /// Create the repeating sequence of a recording, with one size index per frame; `flows` has the flow of each
+    /// frame, below `flow_count`.
     pub fn recorded(flows: Arc<[u32]>, flow_count: u32) -> Result<Self, EngineError> {
         let frames = u32::try_from(flows.len()).unwrap_or(u32::MAX);
         if !(1..=FLOW_LIMIT).contains(&flow_count) || flows.iter().any(|&flow| flow >= flow_count) {
@@ -100,17 +102,17 @@ impl Schedule {
         })
     }
 
-    /// The part of the frames that it gives.
+    /// Return the share of the sender.
     pub const fn share(&self) -> Share {
         self.share
     }
 
-    /// The number of flows, those of other senders included.
+    /// Return the number of flows, including those of other senders.
     pub const fn flow_count(&self) -> u32 {
         self.flow_count
     }
 
-    /// The size (its index in the mix) and the flow of the next frame.
+    /// Return the size index and the flow of the next frame.
     #[inline]
     #[expect(
         clippy::should_implement_trait,
@@ -134,7 +136,7 @@ impl Schedule {
         let flow = match &mut self.flows {
             None => {
                 let turn = self.flow_turn;
-                // A multiple of the step, so it is met again at its first value.
+                // The number of flows is a multiple of the step, so the turn returns to its first value.
                 self.flow_turn = turn + self.share.of;
                 if self.flow_turn >= self.flow_count {
                     self.flow_turn = self.share.place;
@@ -167,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn in_turns_every_flow_and_every_weight_comes_exactly() {
+    fn in_round_robin_order_every_flow_and_size_has_its_exact_share() {
         let (sizes, flows) = counts(imix(Order::Turns, Order::Turns), 120_000);
         assert_eq!(sizes, [70_000, 40_000, 10_000]);
         assert!(flows.iter().all(|&frames| frames == 12));
     }
 
     #[test]
-    fn drawn_sizes_follow_the_weights_and_the_seed() {
+    fn randomly_drawn_frame_sizes_follow_their_weights() {
         let (sizes, flows) = counts(imix(Order::Seeded(1), Order::Seeded(2)), 120_000);
         assert!(sizes.iter().zip([70_000, 40_000, 10_000]).all(|(&seen, meant)| seen.abs_diff(meant) < 700));
         assert!(flows.iter().all(|&frames| frames < 40));
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shares_of_several_senders_make_up_the_whole() {
+    fn shares_of_several_senders_add_up_to_the_whole_schedule() {
         for of in [1, 2, 3, 7] {
             let flows = 10 * of;
             let sizes = SizeMix::simple_imix();
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn drawn_flows_are_of_one_sender_each() {
+    fn each_seeded_flow_belongs_to_one_sender() {
         let sizes = SizeMix::simple_imix();
         for share in Share::all(3) {
             let drawn = Order::Seeded(5);
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_comes_over_and_over_in_its_order() {
+    fn recorded_frames_are_repeated_in_their_recorded_order() {
         let mut schedule = Schedule::recorded(Arc::new([1, 0, 1]), 2).expect("a schedule");
         let seen: Vec<_> = (0..5).map(|_| schedule.next()).collect();
         assert_eq!(seen, [(0, 1), (1, 0), (2, 1), (0, 1), (1, 0)]);
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn no_flow_and_too_many_flows_are_refused() {
+    fn zero_flows_and_too_many_flows_are_refused() {
         for seen in [0, FLOW_LIMIT + 1] {
             let refused = Schedule::new(&SizeMix::simple_imix(), Order::Turns, seen, Order::Turns);
             assert_eq!(refused.map(|_| ()), Err(EngineError::FlowCount { seen }));

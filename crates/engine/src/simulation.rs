@@ -1,5 +1,5 @@
 //! A trial in virtual time: a generator, a path and a receiver, on a host that may stall. The same arguments give the
-//! same trial. The code that decides is the one that runs in real time; only the clock and the path are made up.
+//! same trial. The decisions are made by the code of real trials; only the clock and the path are simulated.
 
 use iolab_frame::{Inspection, SizeMix, Stamp, FCS_BYTES};
 
@@ -9,25 +9,25 @@ use crate::pacer::Decision;
 use crate::receiver::Receiver;
 use crate::time::Nanos;
 
-/// The machine that the generator runs on.
+/// The simulated host of the generator.
 #[derive(Debug, Clone, Default)]
 pub struct Host {
-    /// What a turn of the sending loop takes: no two bursts leave closer than this.
+    /// Duration of one iteration of the transmit loop, the minimum distance between two bursts.
     pub turn: Nanos,
-    /// Begins and lengths of the times when the sending loop does not run, in order and apart.
+    /// Start times and lengths of stalls of the transmit loop, in order and without overlap.
     pub stalls: Vec<(Nanos, Nanos)>,
 }
 
-/// What the virtual path did.
+/// The frame counters of the simulated path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PathCounts {
-    /// Frames that it lost.
+    /// Number of lost frames.
     pub dropped_frames: u64,
-    /// Copies that it made.
+    /// Number of duplicated frames.
     pub copied_frames: u64,
 }
 
-/// Stamp and length of a frame under way.
+/// Stamp and length of a frame in flight.
 #[derive(Debug, Clone, Copy)]
 struct FlightStamp {
     flow: u32,
@@ -36,8 +36,8 @@ struct FlightStamp {
     frame_bytes: u16,
 }
 
-/// Run `generator` from `start` to its end, its frames of `sizes` through `path` to `receiver`, until nothing is under way.
-/// `observe` sees every frame sent.
+/// Run `generator` from `start` to its end and pass its frames of `sizes` through `path` to `receiver`, until no
+/// frame is in flight. `observe` is called for every sent frame.
 pub fn simulate(
     generator: &mut Generator,
     sizes: &SizeMix,
@@ -80,10 +80,10 @@ pub fn simulate(
     path.counts
 }
 
-/// Frames under way, and what became of the others.
+/// The path with the frames in flight and the counters.
 struct VirtualPath {
     chain: Chain,
-    /// what each frame carries, by its number on the path
+    /// stamp data of each frame, indexed by its number on the path
     stamps: Vec<FlightStamp>,
     flights: Timeline<u64>,
     counts: PathCounts,

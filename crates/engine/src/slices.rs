@@ -1,32 +1,32 @@
-//! Frames by the time they were sent: a trial in equal parts, so that what was lost can be laid beside what happened then.
+//! Frame counts per slice of a trial's duration, for the comparison of loss with events at the same time.
 //!
-//! Counts only; which parts were calm is for the reader of the stall log.
+//! This module only counts frames; the stall log shows which slices were undisturbed.
 
 use crate::time::Nanos;
 
-/// A trial has so many parts.
+/// Number of slices of a trial.
 pub const SLICES: usize = 100;
 
-/// How many frames were sent in each part of a trial, or arrived of those sent in it.
+/// Number of frames per slice of transmit time; a receiver counts the received frames.
 #[derive(Debug, Clone)]
 pub struct Slices {
     begin: Nanos,
     width: Nanos,
     counts: Box<[u64]>,
-    /// The part of the last frame, and when it begins and ends: nearly every frame is of the same as the one before.
+    /// Slice of the last frame, with its start and end: consecutive frames are usually in the same slice.
     place: usize,
     from: Nanos,
     to: Nanos,
 }
 
 impl Slices {
-    /// A trial of `duration` that begins at `begin`, with no frame yet.
+    /// Create empty counts for a trial of `duration` that starts at `begin`.
     pub fn new(begin: Nanos, duration: Nanos) -> Self {
         let width = Nanos((duration.0 / SLICES as u64).max(1));
         Self { begin, width, counts: vec![0; SLICES].into(), place: 0, from: begin, to: begin.plus(width) }
     }
 
-    /// Count a frame that was sent at `sent_at`, and return in which part; what is sent after the trial's end is in the last.
+    /// Count a frame sent at `sent_at`, and return its slice; frames after the end count in the last slice.
     #[inline]
     pub fn note(&mut self, sent_at: Nanos) -> usize {
         if sent_at < self.from || sent_at >= self.to {
@@ -36,14 +36,14 @@ impl Slices {
         self.place
     }
 
-    /// Count what another sender of the same trial counted.
+    /// Add the counts of a different sender of the same trial.
     pub fn merge(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
         }
     }
 
-    /// The frames of each part.
+    /// Return the number of frames per slice.
     pub const fn counts(&self) -> &[u64] {
         &self.counts
     }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_frame_is_in_the_part_it_was_sent_in() {
+    fn every_frame_is_counted_in_the_slice_in_which_it_was_sent() {
         let mut slices = Slices::new(Nanos(1_000), Nanos(1_000));
         for at in [1_000, 1_009, 1_010, 1_005, 1_999, 2_500] {
             slices.note(Nanos(at));

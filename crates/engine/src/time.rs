@@ -1,41 +1,41 @@
-//! Time as the engine gets it: nanoseconds, never read here.
+//! Time in the engine: nanoseconds, passed by the caller.
 
 use serde::{Deserialize, Serialize};
 
-/// A time on the caller's monotonic clock, or the span between two of them (ns).
+/// A time on the caller's monotonic clock, or a span between two times (ns).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// No time.
+    /// Zero time.
     pub const ZERO: Self = Self(0);
-    /// Later than any time.
+    /// Maximum time, later than any other.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A span of microseconds.
+    /// Convert microseconds to a span.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// A span of milliseconds.
+    /// Convert milliseconds to a span.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// A span of seconds.
+    /// Convert seconds to a span.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
-    /// This time and a span more.
+    /// Return the sum of this time and `span`.
     #[must_use]
     #[inline]
     pub const fn plus(self, span: Self) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// The span since `earlier`; zero when that is later.
+    /// Return the span since `earlier`; zero if `earlier` is later.
     #[must_use]
     #[inline]
     pub const fn since(self, earlier: Self) -> Self {

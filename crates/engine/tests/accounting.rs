@@ -1,4 +1,4 @@
-//! The receiver against a plain model that remembers everything, and against real bytes.
+//! Tests that compare the receiver with a simple model that stores every arrival, and tests with real frames.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -22,7 +22,7 @@ fn ours(flow: u32, sequence: u64, tx_time_ns: u64) -> Inspection {
     Inspection::Ours(Stamp { tag: 0, flow, sequence, tx_time_ns })
 }
 
-/// What a flow should count, worked out from all arrivals.
+/// The counts that a flow should have, computed from all arrivals.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Model {
     received: Vec<u64>,
@@ -49,7 +49,7 @@ impl Model {
     }
 }
 
-/// Sequence numbers around a slowly rising one, so that all kinds of arrivals occur.
+/// Generate sequence numbers around a slowly increasing one, so that all kinds of arrivals occur.
 fn arrivals() -> impl Strategy<Value = Vec<(u32, u64)>> {
     let step = (0..FLOWS, prop_oneof![8 => 0..3u64, 2 => 3..20u64, 1 => 200..300u64], 0..2 * WINDOW, 0..10u8);
     proptest::collection::vec(step, 1..300).prop_map(|steps| {
@@ -70,7 +70,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_arrival_is_counted_as_the_model_counts_it(arrivals in arrivals()) {
+    fn receiver_counts_every_arrival_like_the_model(arrivals in arrivals()) {
         let mut receiver = receiver(FLOWS, WINDOW);
         let mut models: Vec<Model> = (0..FLOWS).map(|_| Model::default()).collect();
         for &(flow, sequence) in &arrivals {
@@ -84,14 +84,14 @@ proptest! {
             prop_assert_eq!(flow.duplicate_frames, model.duplicates);
             prop_assert_eq!(flow.reordered_frames, model.reordered);
             prop_assert_eq!(flow.too_late_frames, model.too_late);
-            // Exact while the hole is among the newest 16, a lower bound beyond.
+            // The extent is exact while its sequence gap is among the newest 16, and otherwise a lower bound.
             prop_assert!(flow.reorder_extent_max_frames <= model.extent_max);
         }
         prop_assert_eq!(report.totals.arrived_frames(), arrivals.len() as u64);
     }
 
     #[test]
-    fn no_stamp_makes_the_receiver_panic(stamps in proptest::collection::vec(any::<(u32, u64, u64, u64)>(), 1..50)) {
+    fn arbitrary_stamps_cause_no_panic(stamps in proptest::collection::vec(any::<(u32, u64, u64, u64)>(), 1..50)) {
         let mut receiver = receiver(FLOWS, WINDOW);
         for (flow, sequence, sent, now) in stamps {
             receiver.account(ours(flow % 4, sequence, sent), 60, Nanos(now));
@@ -101,7 +101,7 @@ proptest! {
 }
 
 #[test]
-fn frames_are_counted_in_the_part_they_were_sent_in_however_long_the_clock_runs() {
+fn frames_are_counted_in_the_slice_of_their_transmit_time_across_clock_wraps() {
     for begin_ns in [5_000, (1 << 40) - 2_000, 77 << 40] {
         let mut receiver = receiver(1, WINDOW);
         receiver.count_parts(Nanos(begin_ns), Nanos(100_000));
@@ -123,7 +123,7 @@ fn frames_are_counted_in_the_part_they_were_sent_in_however_long_the_clock_runs(
 }
 
 #[test]
-fn the_default_window_reaches_64_k_frames_back() {
+fn default_window_reaches_65536_frames_back() {
     let mut receiver = Receiver::new(ReceiverConfig::of_flows(10_000)).expect("a receiver");
     for sequence in [65_536, 1, 1, 0] {
         receiver.account(ours(9_999, sequence, 0), 60, Nanos(0));
@@ -142,7 +142,7 @@ fn more_frames_than_were_sent_are_a_surplus_and_not_a_negative_loss() {
 }
 
 #[test]
-fn frames_that_the_interface_refused_are_not_lost() {
+fn frames_refused_by_the_interface_are_not_lost() {
     let mut receiver = receiver(1, WINDOW);
     (0..7).for_each(|sequence| receiver.account(ours(0, sequence, 0), 60, Nanos(0)));
     let totals = receiver.finish(&[10]).expect("one flow").totals;
@@ -156,7 +156,7 @@ fn frames_that_the_interface_refused_are_not_lost() {
 }
 
 #[test]
-fn a_clock_behind_the_senders_is_noticed() {
+fn negative_latency_is_counted() {
     let mut receiver = receiver(1, WINDOW);
     receiver.account(ours(0, 0, 1_000), 60, Nanos(999));
     receiver.account(ours(0, 1, 1_000), 60, Nanos(1_000));
@@ -165,7 +165,7 @@ fn a_clock_behind_the_senders_is_noticed() {
 }
 
 #[test]
-fn real_frames_are_told_apart_and_the_balance_closes() {
+fn real_frames_are_classified_and_the_balance_adds_up() {
     let template = FrameTemplate::new(&config()).expect("a template");
     let inspector = Inspector::new(7, template.stamp_offset(), Check::Whole);
     let mut receiver = receiver(500, 1024);
@@ -185,7 +185,7 @@ fn real_frames_are_told_apart_and_the_balance_closes() {
                 continue;
             }
             1 => {
-                // Behind the Ethernet addresses every byte is covered by a check.
+                // After the Ethernet addresses every byte is covered by a check.
                 frame[12 + random.below(112) as usize] ^= 1 << random.below(8);
                 damaged += 1;
             }
@@ -224,7 +224,7 @@ fn frames_of_other_trials_and_unknown_flows_are_strays() {
 }
 
 #[test]
-fn a_report_is_stored_as_json_with_its_units() {
+fn report_is_serialized_as_json_with_units() {
     let mut receiver = receiver(1, WINDOW);
     receiver.account(ours(0, 1, 0), 60, Nanos(5));
     let report = serde_json::to_value(receiver.finish(&[2]).expect("one flow")).expect("JSON");
@@ -233,9 +233,9 @@ fn a_report_is_stored_as_json_with_its_units() {
     assert_eq!(report["flows"][0]["latency_min_ns"], 5);
 }
 
-/// Frames without a stamp are counted, those to a group are not ours, and nothing is said of their latency.
+/// Frames without a stamp are counted, multicast frames are foreign, and no latency is reported for them.
 #[test]
-fn frames_without_a_stamp_are_counted_and_no_more() {
+fn frames_without_a_stamp_are_counted_without_latency() {
     let all = ReceiverConfig { unstamped_flow: Some(0), ..ReceiverConfig::of_flows(1) };
     let mut receiver = Receiver::new(all).expect("a receiver");
     receiver.count_parts(Nanos(0), Nanos(1000));
@@ -248,7 +248,7 @@ fn frames_without_a_stamp_are_counted_and_no_more() {
     };
     let template = FrameTemplate::new(&bare).expect("a template");
     let mut frame = [0; 60];
-    // Its payload is 0, 1, 2 ...: it begins as a stamp with that tag would.
+    // The payload is 0, 1, 2 ...: it begins as a stamp with that tag would.
     template.emit(0, 3, 0, 0, &mut frame).expect("a frame");
     for _ in 0..7 {
         receiver.receive(&inspector, &frame, Nanos(5));
@@ -262,7 +262,7 @@ fn frames_without_a_stamp_are_counted_and_no_more() {
 }
 
 #[test]
-fn what_a_receiver_cannot_hold_is_refused() {
+fn receiver_configuration_beyond_the_limits_is_refused() {
     let refused = |flow_count, window_frames| {
         Receiver::new(ReceiverConfig { flow_count, window_frames, unstamped_flow: None })
             .map(|_| ())

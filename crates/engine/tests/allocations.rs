@@ -1,4 +1,5 @@
-//! The calls per frame take no memory: after the first frames of a load nothing is allocated, whatever is measured.
+//! Tests that the calls per frame allocate no memory after the first frames of a load, whichever statistics are
+//! measured.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -61,7 +62,7 @@ fn generator() -> Generator {
 }
 
 #[test]
-fn sending_and_accounting_a_frame_takes_no_memory() {
+fn sending_and_accounting_a_frame_allocates_no_memory() {
     let (template, mut generator) = (template(), generator());
     let inspector = Inspector::new(template.tag(), template.stamp_offset(), Check::Whole);
     let mut receiver = Receiver::new(ReceiverConfig::of_flows(FLOWS)).unwrap();
@@ -83,7 +84,7 @@ fn sending_and_accounting_a_frame_takes_no_memory() {
 }
 
 #[test]
-fn noting_an_observed_frame_takes_no_memory() {
+fn observing_a_frame_allocates_no_memory() {
     let mut bins = Bins::new(Nanos::from_micros(12), 1 << 16).unwrap();
     let mut line = VirtualLine::new(10_000_000_000).unwrap();
     let mut trains = Trains::new(Nanos(500));
@@ -102,6 +103,6 @@ fn noting_an_observed_frame_takes_no_memory() {
 }
 
 #[test]
-fn memory_that_is_taken_is_counted() {
+fn counting_allocator_counts_allocations() {
     assert_eq!(measure(|| drop(vec![0_u8; 100])).count_total, 1);
 }

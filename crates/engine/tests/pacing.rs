@@ -1,4 +1,4 @@
-//! The pacer in virtual time: exact rates, bounded bursts, explicit stalls, the same decisions every time.
+//! Tests of the pacer in virtual time: exact rates, bounded bursts, explicit stalls, reproducible decisions.
 
 use iolab_engine::{
     Decision, EngineError, Limit, Nanos, Pacer, PacerConfig, PacerStats, Random, Rate, Share, StallCause,
@@ -28,7 +28,7 @@ fn single() -> SizeMix {
 
 const CATCH_UP: StallPolicy = StallPolicy::CatchUp { max_frames: 100_000 };
 
-/// Ask at every wake-up, late by what `lateness` says; returns the sending times and the statistics.
+/// Poll the pacer at every wake-up, late by `lateness`, and return the transmit times and the statistics.
 fn run(
     config: &PacerConfig,
     sizes: &SizeMix,
@@ -61,7 +61,7 @@ fn run_share(
     }
 }
 
-/// The most frames in any span of the given length that begins with a frame.
+/// Return the maximum number of frames in any span of the given length that begins with a frame.
 fn most_within(times: &[Nanos], span: Nanos) -> usize {
     let mut end = 0;
     let ahead = |(begin, at): (usize, &Nanos)| {
@@ -74,7 +74,7 @@ fn most_within(times: &[Nanos], span: Nanos) -> usize {
 }
 
 #[test]
-fn every_rate_sends_exactly_what_it_says_when_asked_in_time() {
+fn every_rate_sends_exact_frame_times_when_polled_in_time() {
     for frames in [1, 3, 9_999, 10_000, 500_000, 1_488_095] {
         let config = config(fps(frames), 1, StallPolicy::Slip, Nanos::from_secs(1));
         let (times, stats) = run(&config, &single(), |_| 0);
@@ -88,7 +88,7 @@ fn every_rate_sends_exactly_what_it_says_when_asked_in_time() {
 }
 
 #[test]
-fn several_senders_keep_the_one_schedule() {
+fn several_senders_keep_one_schedule() {
     for (frames, of) in [(1, 2), (9_999, 2), (500_000, 3), (1_488_095, 4)] {
         let config = config(fps(frames), 1, StallPolicy::Slip, Nanos::from_secs(1));
         let (whole, stats) = run(&config, &single(), |_| 0);
@@ -103,7 +103,7 @@ fn several_senders_keep_the_one_schedule() {
 }
 
 #[test]
-fn a_rate_in_bits_is_not_spread_over_senders() {
+fn bit_rate_cannot_be_divided_among_senders() {
     let bits = Rate::layer2_bps(1_000_000).expect("a rate");
     let config = config(bits, 1, StallPolicy::Slip, Nanos::from_secs(1));
     let refused = Pacer::shared(&config, &single(), Share { place: 1, of: 2 }).map(|_| ());
@@ -111,7 +111,7 @@ fn a_rate_in_bits_is_not_spread_over_senders() {
 }
 
 #[test]
-fn jitter_of_the_caller_does_not_add_up() {
+fn polling_jitter_does_not_accumulate() {
     let mut random = Random::new(1);
     for rate in [10_000, 100_000, 500_000, 700_001] {
         for stall in [StallPolicy::Slip, CATCH_UP] {
@@ -125,7 +125,7 @@ fn jitter_of_the_caller_does_not_add_up() {
 }
 
 #[test]
-fn bits_per_second_hold_for_a_mix_of_sizes() {
+fn bit_rate_is_exact_for_a_mix_of_sizes() {
     let sizes = SizeMix::simple_imix();
     let rate = Rate::layer1_bps(1_000_000_000).expect("a rate");
     let (times, stats) = run(&config(rate, 4, CATCH_UP, Nanos::from_secs(1)), &sizes, |_| 0);
@@ -142,7 +142,7 @@ fn bits_per_second_hold_for_a_mix_of_sizes() {
 }
 
 #[test]
-fn no_window_ever_holds_more_than_the_longest_burst_allows() {
+fn no_window_contains_more_than_the_maximum_burst() {
     let mut random = Random::new(2);
     for max_burst in [1, 2, 8, 64] {
         let config = config(fps(200_000), max_burst, CATCH_UP, Nanos::from_secs(1));
@@ -151,7 +151,8 @@ fn no_window_ever_holds_more_than_the_longest_burst_allows() {
         assert!(stats.stall_count > 0, "there was something to catch up");
         let burst = max_burst as usize;
         for gaps in [0, 1, 10, 100] {
-            // Twice the rate, max_burst deep: never more than this in so many gaps of 5 us.
+            // Twice the rate with a bucket depth of max_burst allows at most this number of frames in this number of
+            // gaps of 5 us.
             let allowed = burst + 2 * gaps;
             let seen = most_within(&times, Nanos(gaps as u64 * 5_000));
             assert!(seen <= allowed, "burst {max_burst}: {seen} frames in {gaps} gaps, {allowed} allowed");
@@ -163,7 +164,7 @@ fn no_window_ever_holds_more_than_the_longest_burst_allows() {
 }
 
 #[test]
-fn a_slip_shifts_the_schedule_and_says_by_how_much() {
+fn slip_shifts_the_schedule_and_is_reported() {
     let config = config(fps(100_000), 1, StallPolicy::Slip, Nanos::from_secs(1));
     let stall = Nanos::from_secs(5).plus(Nanos::from_millis(300));
     let (times, stats) = run(&config, &single(), |until| if until == stall { 2_000_000 } else { 0 });
@@ -179,7 +180,7 @@ fn a_slip_shifts_the_schedule_and_says_by_how_much() {
 }
 
 #[test]
-fn catching_up_loses_nothing_and_is_over_when_the_lag_is_made_good() {
+fn catching_up_loses_no_frame_and_ends_when_the_lag_is_gone() {
     let config = config(fps(100_000), 1, StallPolicy::CatchUp { max_frames: 1_000 }, Nanos::from_secs(1));
     let stall = Nanos::from_secs(5).plus(Nanos::from_millis(300));
     let (times, stats) = run(&config, &single(), |until| if until == stall { 2_000_000 } else { 0 });
@@ -193,7 +194,7 @@ fn catching_up_loses_nothing_and_is_over_when_the_lag_is_made_good() {
 }
 
 #[test]
-fn catching_up_is_limited_to_the_frames_allowed() {
+fn catching_up_is_limited_to_the_configured_frames() {
     let config = config(fps(100_000), 1, StallPolicy::CatchUp { max_frames: 50 }, Nanos::from_secs(1));
     let stall = Nanos::from_secs(5).plus(Nanos::from_millis(300));
     let (_, stats) = run(&config, &single(), |until| if until == stall { 2_000_000 } else { 0 });
@@ -202,7 +203,7 @@ fn catching_up_is_limited_to_the_frames_allowed() {
 }
 
 #[test]
-fn a_full_interface_is_named_as_the_cause() {
+fn full_transmit_ring_is_named_as_the_cause_of_a_stall() {
     let config = config(fps(100_000), 1, StallPolicy::Slip, Nanos::from_millis(10));
     let mut pacer = Pacer::new(&config, &single()).expect("a pacer");
     assert_eq!(pacer.poll(config.start), Decision::Send);
@@ -215,7 +216,7 @@ fn a_full_interface_is_named_as_the_cause() {
 }
 
 #[test]
-fn a_number_of_frames_ends_a_trial_too() {
+fn frame_limit_ends_a_trial() {
     let mut config = config(fps(100_000), 1, CATCH_UP, Nanos::from_secs(1));
     config.limit.frames = Some(17);
     assert_eq!(run(&config, &single(), |_| 0).0.len(), 17);
@@ -225,7 +226,7 @@ fn a_number_of_frames_ends_a_trial_too() {
 }
 
 #[test]
-fn the_same_calls_give_the_same_decisions() {
+fn equal_calls_give_equal_decisions() {
     let times = |seed| {
         let mut random = Random::new(seed);
         let config = config(fps(333_333), 4, CATCH_UP, Nanos::from_millis(300));
@@ -236,7 +237,7 @@ fn the_same_calls_give_the_same_decisions() {
 }
 
 #[test]
-fn settings_without_meaning_are_refused() {
+fn invalid_pacer_settings_are_refused() {
     let good = config(fps(1), 1, StallPolicy::Slip, Nanos(1));
     let refused = |config: PacerConfig| Pacer::new(&config, &single()).map(|_| ()).expect_err("refused");
     for seen in [0, 65] {
@@ -246,7 +247,7 @@ fn settings_without_meaning_are_refused() {
 }
 
 #[test]
-fn a_rate_beyond_the_caller_is_sent_in_full_bursts_and_counted_as_unsent() {
+fn rate_too_high_for_the_caller_gives_full_bursts_and_unsent_frames() {
     let config = config(fps(10_000_000), 64, StallPolicy::Slip, Nanos::from_millis(100));
     let mut pacer = Pacer::new(&config, &single()).expect("a pacer");
     let mut now = config.start;
@@ -287,7 +288,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_asked_the_books_close(
+    fn pacer_counters_add_up_for_any_configuration(
         rate in rates(), sizes in mixes(), max_burst in 1..=64u32, caught_up in proptest::option::of(0..2_000u32),
         frames in 1..3_000u64, duration in 1..1u64 << 34, jitter in 1..1u32 << 24, seed: u64,
     ) {
@@ -298,7 +299,7 @@ proptest! {
         let (times, stats) = run(&config, &sizes, |_| u64::from(random.below(jitter)));
         prop_assert_eq!(times.len() as u64, stats.sent_frames);
         prop_assert!(stats.sent_frames <= frames);
-        // In a mix the last round may be cut, so that up to a round more or less is sent.
+        // With a mix, the last round may be incomplete, so up to one round more or less is sent.
         let round = sizes.pattern().len() as u64;
         prop_assert!(stats.sent_frames <= stats.intended_frames + round);
         prop_assert_eq!(stats.unsent_frames, stats.intended_frames.saturating_sub(stats.sent_frames));
@@ -309,9 +310,9 @@ proptest! {
     }
 }
 
-/// The distances of a recording are stretched to the rate, round after round, without a nanosecond lost.
+/// The gaps of a recording are scaled to the rate, round after round, without the loss of a nanosecond.
 #[test]
-fn a_recording_is_sent_at_its_own_distances() {
+fn recording_keeps_its_gaps_scaled_to_the_rate() {
     let limit = Limit { frames: None, duration: Some(Nanos::from_secs(1)) };
     let rate = Rate::frames_per_second(3000, 1).expect("a rate");
     let config = PacerConfig {
@@ -322,7 +323,7 @@ fn a_recording_is_sent_at_its_own_distances() {
         limit,
         stall_threshold: Nanos::from_millis(1),
     };
-    // Two close together, then a long gap: with the mean of both behind the last, 30 us a round.
+    // A short gap, then a long one: with the mean gap after the last frame, a round takes 30 us.
     let mut pacer = Pacer::recorded(&config, &[100, 5_100, 20_100]).expect("a pacer");
     assert_eq!(pacer.intended_frames(), 3000);
     let (mut now, mut times) = (Nanos::ZERO, Vec::new());

@@ -1,4 +1,5 @@
-//! Whole trials in virtual time against devices of known behaviour: nothing is unaccounted for, nothing is random.
+//! Tests of whole trials in virtual time through devices of known behaviour: every frame is accounted for, and nothing
+//! is random.
 
 use iolab_engine::impairment::{
     Chain, Chance, Delay, Duplicate, Impairment, Line, LineClock, Loss, Outcome as Fate, Passing, QueueLimit,
@@ -61,7 +62,8 @@ fn loss(ratio: u32, seed: u64) -> Loss {
     Loss::random(ratio, seed).expect("a ratio")
 }
 
-/// Every frame sent is received, or lost where the device says so; every copy is a duplicate; flow by flow.
+/// Check for each flow that every sent frame is received unless the device lost it, and that every copy counts as a
+/// duplicate.
 fn assert_balance(outcome: &Outcome) {
     let totals = outcome.received.totals;
     assert_eq!(totals.sent_frames, outcome.sent.pacing.sent_frames);
@@ -78,7 +80,7 @@ fn assert_balance(outcome: &Outcome) {
 }
 
 #[test]
-fn a_path_of_no_stages_loses_and_delays_nothing() {
+fn path_without_stages_loses_and_delays_no_frame() {
     let outcome = Trial::of(1_000_000, 1_000_000).run(Chain::default());
     assert_balance(&outcome);
     assert_eq!(outcome.received.totals.lost_frames, 0);
@@ -86,7 +88,7 @@ fn a_path_of_no_stages_loses_and_delays_nothing() {
 }
 
 #[test]
-fn a_loss_of_one_in_a_thousand_is_measured_within_its_binomial_interval() {
+fn loss_of_1_in_1000_is_measured_within_its_binomial_interval() {
     let outcome = Trial::of(500_000, 1_000_000).run(alone(loss(1_000_000, 11)));
     assert_balance(&outcome);
     // 1000 +- 2.576 standard deviations of 31.6.
@@ -95,7 +97,7 @@ fn a_loss_of_one_in_a_thousand_is_measured_within_its_binomial_interval() {
 }
 
 #[test]
-fn a_fixed_delay_is_measured_exactly() {
+fn fixed_delay_is_measured_exactly() {
     let delay = Nanos(123_457);
     let outcome = Trial::of(100_000, 100_000).run(alone(Delay::constant(delay)));
     assert_balance(&outcome);
@@ -107,7 +109,7 @@ fn a_fixed_delay_is_measured_exactly() {
 }
 
 #[test]
-fn copies_and_late_frames_are_told_from_losses() {
+fn duplicates_and_reordered_frames_are_distinguished_from_losses() {
     let chance = |ratio, seed| Chance::new(ratio, seed).expect("a ratio");
     let path = Chain::new([
         Box::new(loss(5_000_000, 1)) as Box<dyn Impairment>,
@@ -118,14 +120,14 @@ fn copies_and_late_frames_are_told_from_losses() {
     assert_balance(&outcome);
     let totals = outcome.received.totals;
     assert!(totals.lost_frames > 4_500 && totals.duplicate_frames > 1_800, "{totals:?}");
-    // 0.3 % of the frames come 7 ms late; 34 others of their flow come meanwhile.
+    // 0.3 % of the frames arrive 7 ms late; meanwhile, 34 other frames of the same flow arrive.
     assert!((2_700..3_300).contains(&totals.reordered_frames), "{totals:?}");
     let extent = outcome.received.reorder_extent.quantile(500_000).expect("reordered frames");
     assert!((25..45).contains(&extent), "median extent {extent}");
 }
 
 #[test]
-fn a_capacity_forwards_its_rate_and_not_a_frame_more() {
+fn path_of_limited_capacity_forwards_exactly_its_rate() {
     let trial = Trial::of(400_000, 400_000);
     let clock = LineClock::constant(Rate::frames_per_second(300_000, 1).expect("a rate"), Nanos(3_333));
     let outcome = trial.run(alone(Line::new(clock, QueueLimit::Frames(64), None)));
@@ -137,7 +139,7 @@ fn a_capacity_forwards_its_rate_and_not_a_frame_more() {
 }
 
 #[test]
-fn a_stall_of_the_device_delays_the_frames_it_held() {
+fn device_stall_delays_the_held_frames() {
     let stalls = Stalls::new(&[(START.plus(Nanos::from_millis(500)), Nanos::from_millis(5))], 1_000);
     let outcome = Trial::of(100_000, 100_000).run(alone(stalls));
     assert_balance(&outcome);
@@ -146,13 +148,13 @@ fn a_stall_of_the_device_delays_the_frames_it_held() {
 }
 
 #[test]
-fn stalls_of_the_host_are_logged_and_lose_nothing() {
+fn host_stalls_are_logged_and_lose_no_frame() {
     let stall = |at| (START.plus(Nanos::from_millis(at)), Nanos::from_millis(2));
     let mut trial = Trial::of(200_000, 200_000);
     trial.host.stalls = [100, 300, 301, 900].map(stall).to_vec();
     let outcome = trial.run(alone(loss(1_000_000, 7)));
     assert_balance(&outcome);
-    // The third begins within the second, so that it passes as one with it.
+    // The third stall begins within the second, so both count as one stall.
     assert_eq!(outcome.sent.pacing.stall_count, 3);
     for (entry, &(begin, length)) in
         outcome.sent.pacing.stalls.iter().zip(&[stall(100), stall(300), stall(900)])
@@ -163,7 +165,7 @@ fn stalls_of_the_host_are_logged_and_lose_nothing() {
 }
 
 #[test]
-fn the_same_seeds_give_the_same_trial_frame_by_frame() {
+fn equal_seeds_give_the_same_trial_frame_by_frame() {
     let run = |seed| {
         let mut trial = Trial::of(700_000, 100_000);
         trial.host.stalls = vec![(START.plus(Nanos::from_millis(20)), Nanos::from_millis(1))];
@@ -177,9 +179,10 @@ fn the_same_seeds_give_the_same_trial_frame_by_frame() {
     assert_ne!(one.received.flows, other.received.flows);
 }
 
-/// Two frames, the first held back and overtaken: a line behind it sends them in the order in which they come to it.
+/// The second of two frames overtakes the first in a delay stage: a line after that stage sends them in the order in
+/// which they reach the line.
 #[test]
-fn a_stage_behind_one_that_reorders_is_given_frames_in_order_of_time() {
+fn stage_behind_a_reordering_stage_gets_frames_in_time_order() {
     let always = Chance::new(1_000_000_000, 1).expect("a ratio");
     let clock = LineClock::constant(Rate::frames_per_second(1_000_000, 1).expect("a rate"), Nanos::ZERO);
     let mut path = Chain::new([

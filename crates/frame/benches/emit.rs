@@ -1,4 +1,4 @@
-//! Nanoseconds per frame of emitting and inspecting frames. `cargo bench -p iolab-frame`; figures are of this machine.
+//! Measures the time per frame for emission and inspection on this machine: `cargo bench -p iolab-frame`.
 
 use std::hint::black_box;
 use std::io::Write as _;

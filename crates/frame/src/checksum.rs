@@ -1,37 +1,37 @@
 //! The Internet checksum (RFC 1071) and its incremental update (RFC 1624).
 
-/// A running ones' complement sum of 16-bit words in network order.
+/// A running ones' complement sum of 16-bit words in network byte order.
 ///
-/// Holds at most 2^48 bytes without overflow: words are summed in 64 bits and folded at the end.
+/// The sum does not overflow for up to 2^48 bytes: the words are added in 64 bits and folded at the end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OnesComplementSum(u64);
 
 impl OnesComplementSum {
-    /// The sum of nothing.
+    /// Return an empty sum.
     pub const fn new() -> Self {
         Self(0)
     }
 
-    /// Add one word.
+    /// Add one 16-bit word.
     #[must_use]
     #[inline]
     pub const fn add_word(self, word: u16) -> Self {
         Self(self.0 + word as u64)
     }
 
-    /// Add the four words of `long`.
+    /// Add the four 16-bit words of `long`.
     #[must_use]
     #[inline]
     pub const fn add_long(self, long: u64) -> Self {
-        // Two words side by side: what the upper one carries is folded in at the end.
+        // Both 32-bit halves are added as numbers; `fold` later adds the upper 16 bits of the sum to the lower ones.
         Self(self.0 + (long >> 32) + (long & 0xffff_ffff))
     }
 
-    /// Add bytes that start at an even offset of what is summed; an odd last byte is padded with zero.
+    /// Add bytes that start at an even offset of the checksummed data; pad an odd last byte with zero.
     #[must_use]
     #[inline]
     pub fn add_bytes(self, bytes: &[u8]) -> Self {
-        // RFC 1071 2(B): a sum in the machine's byte order is the right one after a swap at the end.
+        // RFC 1071 2(B): a sum in host byte order is correct after one byte swap at the end.
         let mut chunks = bytes.chunks_exact(4);
         let mut native: u64 = 0;
         for chunk in &mut chunks {
@@ -44,20 +44,20 @@ impl OnesComplementSum {
         Self(self.0 + u64::from(u16::from_be(fold(native))))
     }
 
-    /// The sum folded to 16 bits, not complemented.
+    /// Return the sum folded to 16 bits, not complemented.
     #[inline]
     pub const fn folded(self) -> u16 {
         fold(self.0)
     }
 
-    /// The checksum: the complement of the folded sum.
+    /// Return the checksum: the complement of the folded sum.
     #[inline]
     pub const fn checksum(self) -> u16 {
         !fold(self.0)
     }
 }
 
-/// The checksum after one 16-bit word under it changed from `old` to `new` (RFC 1624, equation 3).
+/// Return the updated checksum after one 16-bit word changed from `old` to `new` (RFC 1624, equation 3).
 #[inline]
 pub const fn update_checksum(checksum: u16, old: u16, new: u16) -> u16 {
     !fold(!checksum as u64 + !old as u64 + new as u64)
@@ -65,7 +65,8 @@ pub const fn update_checksum(checksum: u16, old: u16, new: u16) -> u16 {
 
 #[inline]
 const fn fold(sum: u64) -> u16 {
-    // Added to itself with its halves swapped, a number has both halves' sum, carry included, in its upper half.
+    // A number plus a copy of itself with swapped halves has the sum of both halves, carry included, in its upper
+    // half.
     let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
     (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
@@ -86,14 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_of_rfc_1071_section_3_comes_out() {
+    fn checksum_matches_the_example_of_rfc_1071() {
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(OnesComplementSum::new().add_bytes(&bytes).folded(), 0xddf2);
         assert_eq!(OnesComplementSum::new().add_bytes(&bytes).checksum(), !0xddf2);
     }
 
     #[test]
-    fn every_length_sums_as_word_by_word() {
+    fn sum_of_any_length_equals_the_word_by_word_sum() {
         let bytes: Vec<u8> = (0..200u8).map(|i| i.wrapping_mul(197).wrapping_add(91)).collect();
         for length in 0..bytes.len() {
             assert_eq!(
@@ -104,12 +105,12 @@ mod tests {
     }
 
     #[test]
-    fn the_update_of_rfc_1624_section_4_keeps_the_zero_right() {
+    fn checksum_update_matches_the_zero_case_of_rfc_1624() {
         assert_eq!(update_checksum(0xdd2f, 0x5555, 0x3285), 0x0000);
     }
 
     #[test]
-    fn an_updated_checksum_is_the_one_computed_anew() {
+    fn updated_checksum_equals_a_recomputed_one() {
         let mut bytes = *b"\x45\x00\x00\x2e\x00\x00\x40\x00\x40\x11\x00\x00";
         let before = OnesComplementSum::new().add_bytes(&bytes).checksum();
         bytes[8] = 0x3f;

@@ -1,166 +1,166 @@
-//! What can be wrong with bytes (`WireError`, small and `Copy`: it is made in receive loops) and with the
-//! configuration of a template (`TemplateError`).
+//! Errors of frame parsing (`WireError`, small and `Copy` because receive loops create it) and of the configuration
+//! of a template (`TemplateError`).
 
 use thiserror::Error;
 
-/// Why bytes are not the header they were read as.
+/// The reason why bytes could not be parsed as a header, or a frame could not be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// The bytes, or the buffer to write to, end too early.
+    /// The input, or the output buffer, is too short.
     #[error("{header}: {seen_bytes} bytes seen, at least {needed_bytes} needed")]
     Short {
-        /// The header being read or written.
+        /// Name of the header that was read or written.
         header: &'static str,
-        /// What it takes (bytes).
+        /// Required length (bytes).
         needed_bytes: usize,
-        /// What was there (bytes).
+        /// Available length (bytes).
         seen_bytes: usize,
     },
-    /// A field holds a value that the header does not allow.
+    /// A header field has an invalid value.
     #[error("{header}: {field} is {seen:#x}, which is not allowed there")]
     Field {
-        /// The header being read.
+        /// Name of the header that was read.
         header: &'static str,
-        /// The field's name in the RFC.
+        /// Name of the field in the RFC.
         field: &'static str,
-        /// What it holds.
+        /// Invalid value of the field.
         seen: u32,
     },
-    /// A checksum is wrong: the bytes were damaged on their way.
+    /// A checksum is wrong: the bytes were corrupted in transit.
     #[error("{header}: the checksum is wrong")]
     Checksum {
-        /// The header whose checksum it is.
+        /// Name of the header that contains the checksum.
         header: &'static str,
     },
-    /// The packet is a fragment: headers of the upper layer are not all there.
+    /// The packet is an IP fragment: it may lack headers of the upper layer.
     #[error("IPv4: a fragment, whole packets only are read")]
     Fragment,
-    /// The frame carries something else than UDP, TCP or an echo over IPv4 or IPv6.
+    /// The frame contains no UDP datagram, TCP segment or ICMP echo over IPv4 or IPv6.
     #[error("{layer}: {seen:#x} is not UDP, TCP or an echo over IPv4 or IPv6")]
     Other {
-        /// Where the foreign number was seen: an `EtherType`, a protocol number or a type of ICMP.
+        /// Name of the field with the unsupported number: `EtherType`, IP protocol or ICMP type.
         layer: &'static str,
-        /// The number.
+        /// The unsupported number.
         seen: u16,
     },
-    /// A template was asked for a size or a flow that it does not have.
+    /// An index of a frame size or flow is out of range for the template.
     #[error("template: {what} {seen} asked for, there are {count}")]
     Index {
-        /// What was asked for.
+        /// Kind of the indexed item: size, flow or frame.
         what: &'static str,
-        /// The index asked for.
+        /// The requested index.
         seen: usize,
-        /// How many there are.
+        /// Number of items.
         count: usize,
     },
 }
 
-/// Why a recording cannot be sent.
+/// The reason why a recording cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RecordingError {
-    /// It ends within a frame.
+    /// The recording ends in the middle of a frame.
     #[error("frame {frame} of the recording is cut short")]
     Cut {
-        /// Its number, from 0 on.
+        /// Index of the frame, from 0.
         frame: usize,
     },
-    /// A frame that no Ethernet carries.
+    /// The length of a frame is not valid for Ethernet.
     #[error("frame {frame} of the recording is {seen_bytes} B long (without FCS); 60 to 9212 B are sent")]
     Length {
-        /// Its number, from 0 on.
+        /// Index of the frame, from 0.
         frame: usize,
-        /// Its length, without FCS (bytes).
+        /// Length of the frame, without FCS (bytes).
         seen_bytes: usize,
     },
-    /// A frame that came before the one before it.
+    /// The time of a frame is earlier than that of the previous frame.
     #[error("the time of frame {frame} of the recording goes back")]
     TimeBack {
-        /// Its number, from 0 on.
+        /// Index of the frame, from 0.
         frame: usize,
     },
-    /// Too many frames.
+    /// The recording has too many frames.
     #[error("a recording has at most {limit} frames")]
     Frames {
-        /// The most there can be.
+        /// Maximum number of frames.
         limit: usize,
     },
-    /// No frame.
+    /// The recording has no frames.
     #[error("a recording without a frame")]
     Empty,
-    /// More flows than a stamp can name.
+    /// The recording has more flows than the flow field of the stamp can number.
     #[error("a recording of {seen} flows; there can be at most {limit}")]
     Flows {
-        /// How many there are.
+        /// Number of flows in the recording.
         seen: u32,
-        /// The most there can be.
+        /// Maximum number of flows.
         limit: u32,
     },
 }
 
-/// Why frames cannot be built as configured.
+/// The reason why a template configuration is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TemplateError {
-    /// A frame size outside what the engine sends.
+    /// The frame size is outside the range that the engine can send.
     #[error(
         "frame size {seen_bytes} B (with FCS) is not between {smallest_bytes} and {largest_bytes} B; \
          choose a size in that range"
     )]
     FrameSize {
-        /// The size asked for, with FCS (bytes).
+        /// Requested frame size, with FCS (bytes).
         seen_bytes: u16,
-        /// The smallest size there is (bytes).
+        /// Minimum frame size, with FCS (bytes).
         smallest_bytes: u16,
-        /// The largest size there is (bytes).
+        /// Maximum frame size, with FCS (bytes).
         largest_bytes: u16,
     },
-    /// The headers, and the stamp where it must be there, do not fit in the frame.
+    /// The headers, and the stamp where one is required, do not fit in the frame.
     #[error(
         "frame size {seen_bytes} B (with FCS) has no room for {headers} and the 18 B stamp; \
          the smallest size with these headers is {smallest_bytes} B"
     )]
     NoRoom {
-        /// The size asked for, with FCS (bytes).
+        /// Requested frame size, with FCS (bytes).
         seen_bytes: u16,
-        /// The headers, in words.
+        /// Names of the configured headers, for the error message.
         headers: String,
-        /// The smallest size that holds what must be there, with FCS (bytes).
+        /// Minimum frame size with room for the headers and the stamp, with FCS (bytes).
         smallest_bytes: u16,
     },
-    /// A VXLAN segment above 24 bits.
+    /// The VXLAN network identifier has more than 24 bits.
     #[error("VXLAN segment {seen} asked for; segments go from 0 to 16777215")]
     Vni {
-        /// The segment.
+        /// Requested VXLAN network identifier.
         seen: u32,
     },
-    /// A mix of sizes with no entry, with a weight of zero, or too long.
+    /// The mix of frame sizes is empty, has a weight of zero, or is too long.
     #[error("size mix: {seen}; give 1 to 64 sizes with weights from 1, together at most 4096")]
     SizeMix {
-        /// What was seen.
+        /// Description of the invalid mix, for the error message.
         seen: String,
     },
-    /// More tags than the engine writes.
+    /// The template has more than two VLAN tags.
     #[error("{seen} VLAN tags asked for; a frame carries none, one, or two (QinQ)")]
     VlanTags {
-        /// The number asked for.
+        /// Requested number of tags.
         seen: usize,
     },
-    /// A tag outside IEEE 802.1Q's range.
+    /// The id or the priority of a VLAN tag is outside the range of IEEE 802.1Q.
     #[error("VLAN tag with id {id} and priority {priority}: ids go from 0 to 4094, priorities from 0 to 7")]
     VlanTag {
-        /// The VLAN id.
+        /// VLAN id.
         id: u16,
-        /// The priority.
+        /// Priority (PCP).
         priority: u8,
     },
-    /// A number of flows outside what a stamp can name.
+    /// The number of flows is outside the range of the stamp's flow field.
     #[error("{seen} flows asked for; there can be 1 to {limit}")]
     FlowCount {
-        /// The number asked for.
+        /// Requested number of flows.
         seen: u32,
-        /// The most there can be.
+        /// Maximum number of flows.
         limit: u32,
     },
     /// Two flows would have the same addresses and ports.
@@ -169,29 +169,29 @@ pub enum TemplateError {
          widen a range (lengths without a common factor give the most flows)"
     )]
     FlowsRepeat {
-        /// The number asked for.
+        /// Requested number of flows.
         seen: u32,
-        /// How many differ.
+        /// Number of flows before addresses and ports repeat.
         distinct: u64,
     },
-    /// A range of addresses or ports leaves its address family, its /64, or the ports.
+    /// A range of addresses or ports exceeds its address family, its /64 prefix, or port 65535.
     #[error("{field}: {count} values from {first} in steps of {step} leave the allowed range ({allowed})")]
     Range {
-        /// Which field of the flow list.
+        /// Name of the field of the flow list.
         field: &'static str,
-        /// The first value, in words.
+        /// First value of the range, for the error message.
         first: String,
-        /// The length of the range.
+        /// Number of values in the range.
         count: u32,
-        /// The step.
+        /// Increment between two values.
         step: u32,
-        /// What is allowed, in words.
+        /// Description of the allowed range, for the error message.
         allowed: &'static str,
     },
-    /// A MAC address that cannot be a sender's.
+    /// The source MAC address is a group address.
     #[error("source MAC address {seen} is a group address; use one whose first byte is even")]
     GroupSource {
-        /// The address.
+        /// The invalid MAC address.
         seen: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The Ethernet II header. Frames are held without preamble and FCS, as an interface hands them over.
+//! The Ethernet II header. Frames in memory have neither preamble nor FCS, like the frames that the kernel passes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ const HEADER: &str = "Ethernet";
 pub struct MacAddress(pub [u8; 6]);
 
 impl MacAddress {
-    /// Whether it names a group (multicast or broadcast) and so cannot be a sender's.
+    /// Whether the address is a group address (multicast or broadcast), which is invalid as a source.
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 == 1
     }
@@ -53,77 +53,77 @@ impl FromStr for MacAddress {
     }
 }
 
-/// What follows an Ethernet header or a VLAN tag.
+/// An `EtherType`: the protocol number in an Ethernet header or a VLAN tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EtherType(pub u16);
 
 impl EtherType {
-    /// IPv4.
+    /// The `EtherType` of IPv4.
     pub const IPV4: Self = Self(0x0800);
-    /// ARP.
+    /// The `EtherType` of ARP.
     pub const ARP: Self = Self(0x0806);
-    /// A customer's VLAN tag (IEEE 802.1Q).
+    /// The `EtherType` (TPID) of a customer VLAN tag (IEEE 802.1Q).
     pub const VLAN: Self = Self(0x8100);
-    /// IPv6.
+    /// The `EtherType` of IPv6.
     pub const IPV6: Self = Self(0x86dd);
-    /// A service provider's VLAN tag (IEEE 802.1ad), the outer one of two.
+    /// The `EtherType` (TPID) of a service VLAN tag (IEEE 802.1ad), the outer tag of `QinQ`.
     pub const QINQ: Self = Self(0x88a8);
 }
 
-/// The bytes of a frame read as Ethernet II.
+/// A read-only view of bytes as an Ethernet II frame.
 #[derive(Debug, Clone, Copy)]
 pub struct EthernetView<'a>(&'a [u8]);
 
 impl<'a> EthernetView<'a> {
-    /// Take `bytes` as a frame, if they hold the header.
+    /// Create a view of `bytes`; fail if they are shorter than the Ethernet header.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
         whole(HEADER, EthernetRepr::BYTES, bytes).map(Self)
     }
 
-    /// The receiver's address.
+    /// Return the destination MAC address.
     #[inline]
     pub const fn destination(&self) -> MacAddress {
         let b = self.0;
         MacAddress([b[0], b[1], b[2], b[3], b[4], b[5]])
     }
 
-    /// The sender's address.
+    /// Return the source MAC address.
     #[inline]
     pub const fn source(&self) -> MacAddress {
         let b = self.0;
         MacAddress([b[6], b[7], b[8], b[9], b[10], b[11]])
     }
 
-    /// The `EtherType`; below 0x0600 it is the length of an IEEE 802.3 frame.
+    /// Return the `EtherType`; a value below 0x0600 is the length of an IEEE 802.3 frame.
     #[inline]
     pub const fn ether_type(&self) -> EtherType {
         EtherType(u16::from_be_bytes([self.0[12], self.0[13]]))
     }
 
-    /// What follows the header.
+    /// Return the bytes after the header.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.0[EthernetRepr::BYTES..]
     }
 }
 
-/// A meaningful Ethernet II header.
+/// A validated Ethernet II header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EthernetRepr {
-    /// The receiver.
+    /// Destination MAC address.
     pub destination: MacAddress,
-    /// The sender.
+    /// Source MAC address.
     pub source: MacAddress,
-    /// What follows, at least 0x0600.
+    /// `EtherType` of the payload, 0x0600 or more.
     pub ether_type: EtherType,
 }
 
 impl EthernetRepr {
-    /// The length of the header (bytes).
+    /// Length of the header (bytes).
     pub const BYTES: usize = 14;
 
-    /// The meaning of `view`; frames from a group address and frames with a length for a type are refused.
+    /// Parse the header in `view`; refuse group source addresses and IEEE 802.3 length fields.
     pub fn parse(view: &EthernetView<'_>) -> Result<Self, WireError> {
         let repr =
             Self { destination: view.destination(), source: view.source(), ether_type: view.ether_type() };
@@ -144,7 +144,7 @@ impl EthernetRepr {
         Ok(repr)
     }
 
-    /// Write the header to the start of `buffer`; returns its length (bytes).
+    /// Write the header to the start of `buffer` and return its length (bytes).
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
         let header = room::<{ Self::BYTES }>(HEADER, buffer)?;
         header[..6].copy_from_slice(&self.destination.0);
@@ -159,14 +159,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_reads_as_it_is_written() {
+    fn mac_address_is_parsed_and_formatted() {
         let address: MacAddress = "02:00:5e:a0:ff:01".parse().expect("an address");
         assert_eq!(address, MacAddress([0x02, 0x00, 0x5e, 0xa0, 0xff, 0x01]));
         assert_eq!(address.to_string(), "02:00:5e:a0:ff:01");
     }
 
     #[test]
-    fn what_is_no_address_is_refused_by_name() {
+    fn invalid_mac_address_is_refused_by_name() {
         for text in
             ["", "02", "02:00:00:00:00", "02:00:00:00:00:01:02", "+2:00:00:00:00:01", "0g:00:00:00:00:01"]
         {

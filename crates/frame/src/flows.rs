@@ -1,4 +1,4 @@
-//! Lists of flows: ranges of addresses and ports that are walked together, value by value.
+//! Flow lists: ranges of addresses and ports that advance together from one flow to the next.
 
 use crate::ip_header::IpVersion;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,59 +6,60 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::error::TemplateError;
 use crate::headers::Transport;
 
-/// The most flows a stamp can name.
+/// Maximum number of flows: the stamp has 20 bits for the flow number.
 pub const FLOW_LIMIT: u32 = 1 << 20;
 
-/// A range of values: flow `f` has `first + step * (f / every mod count)`.
+/// A range of values: flow `f` has the value `first + step * (f / every mod count)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sweep<A> {
-    /// The value of flow 0.
+    /// Value for flow 0.
     pub first: A,
-    /// After how many flows the values repeat, from 1.
+    /// Number of distinct values before the range repeats, at least 1.
     pub count: u32,
-    /// The distance between neighbours.
+    /// Increment between two consecutive values.
     pub step: u32,
-    /// How many flows after each other have the same value, from 1.
+    /// Number of consecutive flows with the same value, at least 1.
     pub every: u32,
 }
 
 impl<A> Sweep<A> {
-    /// The same value for every flow.
+    /// Return a range with the same value for every flow.
     pub const fn fixed(first: A) -> Self {
         Self { first, count: 1, step: 0, every: 1 }
     }
 
-    /// `count` values from `first`, each one more than the one before.
+    /// Return a range of `count` consecutive values from `first`.
     pub const fn rising(first: A, count: u32) -> Self {
         Self { first, count, step: 1, every: 1 }
     }
 }
 
-/// The addresses of the flows.
+/// Address ranges of the flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Addresses {
-    /// Source and destination over IPv4.
+    /// Source and destination range over IPv4.
     V4(Sweep<Ipv4Addr>, Sweep<Ipv4Addr>),
-    /// Source and destination over IPv6; a range stays within one /64.
+    /// Source and destination range over IPv6; each range stays within one /64 prefix.
     V6(Sweep<Ipv6Addr>, Sweep<Ipv6Addr>),
 }
 
-/// All flows of a template. Ranges of the same `every` are walked together: their lengths should have no common factor. One
-/// whose `every` is the number of flows that those below it tell apart multiplies that number by its length.
+/// All flows of a template. Ranges with the same `every` advance together, so their lengths should be coprime. A range
+/// whose `every` equals the number of flows that the ranges with a smaller `every` can distinguish multiplies that
+/// number by the length of the range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowList {
-    /// Source and destination addresses.
+    /// Source and destination address ranges.
     pub addresses: Addresses,
-    /// Source ports; of echo requests the identifiers.
+    /// Source port range; for echo requests, the range of identifiers.
     pub source_ports: Sweep<u16>,
-    /// Destination ports; echo requests have none.
+    /// Destination port range; unused for echo requests.
     pub destination_ports: Sweep<u16>,
-    /// The number of flows, 1 to [`FLOW_LIMIT`].
+    /// Number of flows, 1 to [`FLOW_LIMIT`].
     pub count: u32,
 }
 
 impl FlowList {
-    /// One flow between two IPv4 sockets.
+    /// Return a list with one flow between two IPv4 sockets.
     pub const fn one_v4(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16)) -> Self {
         Self {
             addresses: Addresses::V4(Sweep::fixed(source.0), Sweep::fixed(destination.0)),
@@ -68,7 +69,7 @@ impl FlowList {
         }
     }
 
-    /// The same flows in the other direction.
+    /// Return the same flows in the reverse direction.
     #[must_use]
     pub const fn reversed(&self) -> Self {
         let addresses = match self.addresses {
@@ -83,7 +84,7 @@ impl FlowList {
         }
     }
 
-    /// The version of the addresses.
+    /// Return the IP version of the addresses.
     pub const fn version(&self) -> IpVersion {
         match self.addresses {
             Addresses::V4(..) => IpVersion::V4,
@@ -91,7 +92,7 @@ impl FlowList {
         }
     }
 
-    /// Source and destination of flow 0.
+    /// Return the source and destination address of flow 0.
     pub(crate) const fn first(&self) -> (IpAddr, IpAddr) {
         match self.addresses {
             Addresses::V4(source, destination) => (IpAddr::V4(source.first), IpAddr::V4(destination.first)),
@@ -99,7 +100,7 @@ impl FlowList {
         }
     }
 
-    /// Check the list and work out the fields of each flow over `transport`.
+    /// Validate the list and compute the header fields of each flow over `transport`.
     pub(crate) fn fields(&self, transport: Transport) -> Result<Box<[FlowFields]>, TemplateError> {
         if self.count == 0 || self.count > FLOW_LIMIT {
             return Err(TemplateError::FlowCount { seen: self.count, limit: FLOW_LIMIT });
@@ -130,18 +131,19 @@ impl FlowList {
     }
 }
 
-/// What tells a flow's frames from another's: the low 64 bits of its addresses (all of an IPv4 address) and its ports.
+/// The header fields that identify a flow: the low 64 bits of its addresses (all bits of an IPv4 address) and its
+/// ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FlowFields {
-    /// Source address.
+    /// Low 64 bits of the source address.
     pub source: u64,
-    /// Destination address.
+    /// Low 64 bits of the destination address.
     pub destination: u64,
-    /// Source port in the high half, destination port in the low half.
+    /// Source port in the high 16 bits, destination port in the low 16 bits.
     pub ports: u32,
 }
 
-/// A range as plain numbers.
+/// A range converted to integers.
 #[derive(Debug, Clone, Copy)]
 struct Range {
     first: u64,
@@ -164,8 +166,8 @@ impl Range {
     }
 }
 
-/// How many flows from the first on differ for certain: as the digits of a number, each range counts on where those below it
-/// begin again.
+/// Return a lower bound of the number of flows with distinct fields, from the first flow on: like the digits of a
+/// number, each range advances when the ranges with a smaller `every` wrap around.
 fn told_apart(mut ranges: [Range; 4]) -> u64 {
     ranges.sort_by_key(|range| range.every);
     let mut flows: u64 = 1;
@@ -178,7 +180,7 @@ fn told_apart(mut ranges: [Range; 4]) -> u64 {
     flows
 }
 
-/// A value whose low bits can be walked.
+/// A value whose low bits form a range.
 trait Walked: Copy {
     const ALLOWED: &'static str;
     const LARGEST: u64;
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_without_a_common_factor_make_the_product_of_flows() {
+    fn ranges_with_coprime_lengths_give_the_product_of_flows() {
         let fields = list(100, 101, 10_100).fields(Transport::Udp).expect("10 100 flows");
         let distinct: std::collections::HashSet<_> =
             fields.iter().map(|flow| (flow.source, flow.destination, flow.ports)).collect();
@@ -277,13 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn flows_that_would_repeat_are_refused_with_the_number_that_differ() {
+    fn repeating_flows_are_refused_with_the_number_of_distinct_flows() {
         let error = list(100, 100, 101).fields(Transport::Udp).expect_err("repeats");
         assert_eq!(error, TemplateError::FlowsRepeat { seen: 101, distinct: 100 });
     }
 
     #[test]
-    fn ranges_that_count_on_from_each_other_make_a_million_flows() {
+    fn chained_ranges_give_a_million_flows() {
         let all = FlowList {
             destination_ports: Sweep { first: 1, count: 100, step: 3, every: 10_000 },
             source_ports: Sweep { first: 1024, count: 100, step: 1, every: 100 },
@@ -300,13 +302,13 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_leaves_the_ports_is_refused() {
+    fn port_range_beyond_65535_is_refused() {
         let error = list(1, 64_513, 1).fields(Transport::Udp).expect_err("past 65535").to_string();
         assert!(error.contains("source port") && error.contains("64513 values from 1024"), "{error}");
     }
 
     #[test]
-    fn an_empty_range_is_refused() {
+    fn empty_range_of_addresses_or_ports_is_refused() {
         assert!(list(0, 1, 1).fields(Transport::Udp).is_err());
     }
 }

@@ -1,4 +1,5 @@
-//! The headers of frames of one size, written once: with addresses, ports and checksums of flow 0, which are patched.
+//! Prebuilt headers of frames of one size: addresses, ports and checksums are those of flow 0 and are patched for
+//! each frame.
 
 use crate::checksum::OnesComplementSum;
 use crate::error::WireError;
@@ -13,24 +14,25 @@ use crate::template_config::TemplateConfig;
 use crate::udp::{Pseudo, UdpRepr};
 use crate::vlan::VlanRepr;
 
-/// Ethernet, two tags, IPv6, UDP, VXLAN, Ethernet, IPv6, TCP and stamp: the most that is patched (bytes).
+/// Maximum length of the patched part: Ethernet, two VLAN tags, IPv6, UDP, VXLAN, Ethernet, IPv6, TCP and stamp
+/// (bytes).
 const LONGEST_HEAD_BYTES: usize = 14 + 8 + 40 + 8 + 8 + 14 + 40 + 20 + STAMP_BYTES;
-/// Ports that tell the flows of a VXLAN tunnel apart (RFC 7348 wants 49152 to 65535).
+/// First UDP source port of VXLAN, whose source port distinguishes the flows (RFC 7348 recommends 49152 to 65535).
 const FIRST_VXLAN_SOURCE: u16 = 0xc000;
-/// TCP without options, with ACK alone.
+/// TCP data offset without options, and the flag ACK.
 const TCP_LENGTH_AND_FLAGS: [u8; 2] = [5 << 4, 0x10];
 const ECHO_REQUEST: [u8; 2] = [8, 128]; // over IPv4, over IPv6
 
-/// Where the parts of a frame begin (bytes).
+/// Offsets of the headers in a frame (bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// The IP header of the tunnel, where there is one.
+    /// Offset of the outer IP header, if the frame is tunnelled.
     pub tunnel: Option<usize>,
-    /// The IP header of the flow.
+    /// Offset of the IP header of the flow.
     pub ip: usize,
-    /// Its UDP, TCP or ICMP header.
+    /// Offset of the UDP, TCP or ICMP header of the flow.
     pub transport: usize,
-    /// The payload: the stamp, where there is room.
+    /// Offset of the payload, which starts with the stamp if it fits.
     pub payload: usize,
 }
 
@@ -48,21 +50,21 @@ impl Layout {
     }
 }
 
-/// One size, ready to be patched.
+/// The headers of one frame size, ready to be patched.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub bytes: [u8; LONGEST_HEAD_BYTES],
     pub memory_bytes: usize,
     /// Sum of the IPv4 header without addresses and checksum.
     pub ip_sum: OnesComplementSum,
-    /// Sum of pseudo header, transport header and filler without addresses, ports, checksum and stamp.
+    /// Sum of pseudo header, transport header and payload fill, without addresses, ports, checksum and stamp.
     pub segment_sum: OnesComplementSum,
-    /// Sum of what a tunnel's UDP checksum covers, without what differs by flow.
+    /// Sum of the data that the tunnel's UDP checksum covers, without the fields that differ between flows.
     pub tunnel_sum: OnesComplementSum,
 }
 
 impl Head {
-    /// The headers of frames of `memory_bytes` that end in `filler`.
+    /// Build the headers of frames of `memory_bytes` whose payload ends with `filler`.
     pub(crate) fn new(
         config: &TemplateConfig,
         layout: Layout,
@@ -88,7 +90,7 @@ impl Head {
         );
         let ip_sum = OnesComplementSum::new().add_bytes(&bytes[layout.ip..layout.ip + 10]);
         let segment = OnesComplementSum::new().add_bytes(&bytes[layout.transport..layout.payload]);
-        // What a frame is filled with begins at an even place: behind headers, and a stamp of 18 bytes.
+        // The payload fill starts at an even offset, after the headers and the 18-byte stamp.
         let mut segment_sum = segment.add_bytes(filler);
         if config.transport.covers_addresses(version) {
             segment_sum = segment_sum.add_word(u16::from(protocol)).add_word(segment_bytes);
@@ -97,7 +99,7 @@ impl Head {
     }
 }
 
-/// The source port of a flow in VXLAN.
+/// Return the outer UDP source port of a flow in VXLAN.
 #[inline]
 pub(crate) const fn vxlan_source(flow: u32) -> u16 {
     FIRST_VXLAN_SOURCE | (flow & 0x3fff) as u16
@@ -138,7 +140,7 @@ fn emit_ethernet(config: &TemplateConfig, bytes: &mut [u8]) -> Result<(), WireEr
     Ok(())
 }
 
-/// An IP header between `addresses` of one family, before `payload_bytes` of `protocol`.
+/// Write an IP header with `addresses` of one family, for `payload_bytes` bytes of `protocol`.
 fn emit_ip(
     config: &TemplateConfig,
     addresses: (std::net::IpAddr, std::net::IpAddr),
@@ -184,7 +186,8 @@ fn emit_transport(transport: Transport, version: IpVersion, segment_bytes: u16, 
     }
 }
 
-/// The tunnel's headers from its IP header at `at` to the packet inside; the sum for its UDP checksum, where it has one.
+/// Write the tunnel headers from the outer IP header at `at` up to the inner packet; return the sum for the outer UDP
+/// checksum, empty for GRE.
 fn emit_tunnel(
     config: &TemplateConfig,
     at: usize,
@@ -214,7 +217,7 @@ fn emit_tunnel(
     bytes[inside + 2..inside + 4].copy_from_slice(&VXLAN_PORT.to_be_bytes());
     bytes[inside + 4..inside + 6].copy_from_slice(&payload_bytes.to_be_bytes());
     let vxlan = inside + UdpRepr::BYTES;
-    bytes[vxlan] = 8; // the segment is valid
+    bytes[vxlan] = 8; // flag I: the VNI is valid
     bytes[vxlan + 4..vxlan + 8].copy_from_slice(&(vni << 8).to_be_bytes());
     let (destination, source) = (config.destination_mac, config.source_mac);
     EthernetRepr { destination, source, ether_type: packet }.emit(&mut bytes[vxlan + VXLAN_BYTES..])?;
@@ -226,8 +229,9 @@ fn emit_tunnel(
     Ok(add_packet(config, to_u16(memory_bytes - layout.transport), covered))
 }
 
-/// The packet inside has right checksums, so its sum is known without its bytes, but for the flow's addresses: an IPv4 header
-/// sums to nothing, and a segment to what makes its pseudo header nothing.
+/// Add the inner packet to `sum`, except the flow's addresses. The checksums of the inner packet are correct, so its
+/// sum is known without reading its bytes: an IPv4 header sums to zero, and a segment sums to the complement of its
+/// pseudo header.
 fn add_packet(config: &TemplateConfig, segment_bytes: u16, sum: OnesComplementSum) -> OnesComplementSum {
     let version = config.flows.version();
     let protocol = u16::from(config.transport.protocol(version));
@@ -235,7 +239,8 @@ fn add_packet(config: &TemplateConfig, segment_bytes: u16, sum: OnesComplementSu
         IpVersion::V4 if !config.transport.covers_addresses(version) => sum,
         IpVersion::V4 => sum.add_word(!protocol).add_word(!segment_bytes),
         IpVersion::V6 => {
-            // Length and protocol are in both header and pseudo header; version and hop limit in the header alone.
+            // Both the IPv6 header and the pseudo header contain length and protocol; only the IPv6 header contains
+            // version, traffic class and hop limit.
             let class = u16::from(config.traffic_class);
             sum.add_word(6 << 12 | class << 4)
                 .add_word(segment_bytes)
@@ -246,7 +251,7 @@ fn add_packet(config: &TemplateConfig, segment_bytes: u16, sum: OnesComplementSu
     }
 }
 
-/// The sum of the upper halves of IPv6 addresses, which all flows share.
+/// Return the sum of the upper 64 bits of both IPv6 addresses, which all flows share.
 pub(crate) fn prefix_sum(addresses: Addresses) -> OnesComplementSum {
     match addresses {
         Addresses::V4(..) => OnesComplementSum::new(),

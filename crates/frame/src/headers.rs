@@ -1,4 +1,4 @@
-//! Which headers a frame has between Ethernet and payload, and what its payload is filled with.
+//! Configuration of the headers between Ethernet and payload, and of the payload fill.
 
 use crate::ip_header::IpVersion;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -8,29 +8,30 @@ use crate::ipv4::Ipv4Repr;
 use crate::ipv6::Ipv6Repr;
 use crate::udp::UdpRepr;
 
-/// The UDP port of VXLAN (RFC 7348).
+/// UDP destination port of VXLAN (RFC 7348).
 pub(crate) const VXLAN_PORT: u16 = 4789;
-/// The protocol number of GRE (RFC 2784).
+/// IP protocol number of GRE (RFC 2784).
 pub(crate) const GRE: u8 = 47;
-/// VXLAN's header, and GRE's without options (bytes).
+/// Length of the VXLAN header, and of the GRE header without options (bytes).
 pub(crate) const VXLAN_BYTES: usize = 8;
 pub(crate) const GRE_BYTES: usize = 4;
 
-/// What carries the payload.
+/// The transport protocol above IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Transport {
     /// UDP.
     #[default]
     Udp,
-    /// TCP: segments of a connection that stands (ACK). Their sequence number stays the same, so that no receive offload puts
-    /// several frames together.
+    /// TCP: ACK segments of an established connection. The sequence number of these segments is constant, so that GRO
+    /// and LRO do not merge frames.
     Tcp,
-    /// Echo requests of ICMP or `ICMPv6`: the flow's source port is the identifier, the frame's number the sequence number.
+    /// ICMP or `ICMPv6` echo requests: the flow's source port is the identifier, the frame number is the sequence
+    /// number.
     Icmp,
 }
 
 impl Transport {
-    /// The length of its header (bytes).
+    /// Return the length of the transport header (bytes).
     #[inline]
     pub const fn header_bytes(self) -> usize {
         match self {
@@ -39,7 +40,7 @@ impl Transport {
         }
     }
 
-    /// Where its checksum is in it (bytes).
+    /// Return the offset of the checksum in the transport header (bytes).
     pub(crate) const fn checksum_offset(self) -> usize {
         match self {
             Self::Udp => 6,
@@ -48,7 +49,7 @@ impl Transport {
         }
     }
 
-    /// Its protocol number.
+    /// Return the IP protocol number.
     #[inline]
     pub const fn protocol(self, version: IpVersion) -> u8 {
         match (self, version) {
@@ -59,7 +60,7 @@ impl Transport {
         }
     }
 
-    /// Whether its checksum covers the addresses.
+    /// Whether the checksum covers a pseudo header with the addresses.
     #[inline]
     pub(crate) const fn covers_addresses(self, version: IpVersion) -> bool {
         !matches!((self, version), (Self::Icmp, IpVersion::V4))
@@ -74,12 +75,12 @@ impl Transport {
     }
 }
 
-/// Source and destination of a tunnel.
+/// Source and destination address of the outer IP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TunnelEnds {
-    /// Over IPv4.
+    /// Addresses of a tunnel over IPv4.
     V4(Ipv4Addr, Ipv4Addr),
-    /// Over IPv6.
+    /// Addresses of a tunnel over IPv6.
     V6(Ipv6Addr, Ipv6Addr),
 }
 
@@ -92,29 +93,30 @@ impl TunnelEnds {
     }
 }
 
-/// What stands around the packet of the flow.
+/// A tunnel that encapsulates the packets of the flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tunnel {
-    /// Its ends.
+    /// Source and destination address of the tunnel.
     pub ends: TunnelEnds,
-    /// How it wraps.
+    /// Encapsulation of the tunnel.
     pub kind: TunnelKind,
 }
 
-/// How a tunnel wraps what is inside.
+/// The encapsulation of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TunnelKind {
-    /// An Ethernet frame in UDP (RFC 7348). The source port tells flows apart; over IPv4 there is no checksum, as the RFC wants.
+    /// VXLAN: an Ethernet frame in UDP (RFC 7348). The UDP source port distinguishes the flows; over IPv4 the UDP
+    /// checksum is zero, as the RFC recommends.
     Vxlan {
-        /// The segment, 24 bits.
+        /// VXLAN network identifier, 24 bits.
         vni: u32,
     },
-    /// An IP packet behind a header of four bytes (RFC 2784).
+    /// GRE: an IP packet after a header of four bytes (RFC 2784).
     Gre,
 }
 
 impl Tunnel {
-    /// The same in the other direction.
+    /// Return the same tunnel in the reverse direction.
     pub(crate) const fn reversed(self) -> Self {
         let ends = match self.ends {
             TunnelEnds::V4(source, destination) => TunnelEnds::V4(destination, source),
@@ -123,7 +125,7 @@ impl Tunnel {
         Self { ends, ..self }
     }
 
-    /// Everything from the tunnel's IP header to the packet inside (bytes).
+    /// Return the length of all headers from the outer IP header to the inner packet (bytes).
     pub(crate) const fn bytes(&self) -> usize {
         let around = match self.kind {
             TunnelKind::Vxlan { .. } => UdpRepr::BYTES + VXLAN_BYTES + EthernetRepr::BYTES,
@@ -140,19 +142,19 @@ impl Tunnel {
     }
 }
 
-/// What payloads are filled with, behind the stamp; the same in all frames.
+/// The payload fill after the stamp, identical in all frames.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Payload {
-    /// 0, 1, 2 ... (RFC 2544 appendix C): a shifted or zeroed payload is seen.
+    /// The byte values 0, 1, 2 ... (RFC 2544 appendix C), which reveal a shifted or zeroed payload.
     #[default]
     Incrementing,
-    /// Zeros.
+    /// Zero bytes.
     Zeros,
-    /// Bits that are all one.
+    /// Bytes of 0xff.
     Ones,
-    /// Random bytes of a seed.
+    /// Pseudo-random bytes from this seed.
     Random(u64),
-    /// These bytes over and over, one at least.
+    /// These bytes, at least one, repeated to the end of the payload.
     Bytes(Box<[u8]>),
 }
 
@@ -170,7 +172,7 @@ impl Payload {
     }
 }
 
-/// Number `word` of the sequence of `seed` (`SplitMix64`).
+/// Return output number `word` of a `SplitMix64` generator with this `seed`.
 const fn mixed(seed: u64, word: u64) -> u64 {
     let state = seed.wrapping_add(word.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn payloads_are_what_their_names_say() {
+    fn each_payload_kind_has_its_bytes() {
         let filler = |payload: Payload| payload.filler(5).to_vec();
         assert_eq!(filler(Payload::Incrementing), [0, 1, 2, 3, 4]);
         assert_eq!((filler(Payload::Zeros), filler(Payload::Ones)), (vec![0; 5], vec![255; 5]));
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn random_bytes_are_spread_evenly() {
+    fn random_payload_bytes_are_uniform() {
         let mut counts = [0; 256];
         Payload::Random(1).filler(256 * 1000).iter().for_each(|&byte| counts[usize::from(byte)] += 1);
         assert!(counts.iter().all(|&count: &i32| (850..1150).contains(&count)), "{counts:?}");

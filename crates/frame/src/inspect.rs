@@ -1,39 +1,40 @@
-//! Tell received frames apart: ours, of another trial, damaged, or foreign.
+//! Classification of received frames: of this trial, of a different trial, corrupted, or foreign.
 
 use crate::locate::{locate, Located};
 use crate::stamp::{only_tag_is_damaged, written_tag, Stamp, STAMP_BYTES};
 
-/// How much of a frame is checked.
+/// The extent of the checks on a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Check {
-    /// Lengths, IPv4 header checksum, stamp, and the checksum of the segment over the whole payload.
+    /// Check lengths, IPv4 header checksum, stamp, and the transport checksum over the whole payload.
     #[default]
     Whole,
-    /// All but the segment's checksum: cheaper for large frames; damage behind the stamp goes unseen.
+    /// Check everything except the transport checksum: cheaper for large frames, but corruption after the stamp is
+    /// not detected.
     HeadersAndStamp,
 }
 
-/// How a frame of ours was damaged.
+/// The corrupted part of a frame of this trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Corruption {
-    /// The stamp's CRC does not hold.
+    /// The CRC of the stamp is wrong.
     Stamp,
-    /// The stamp holds, but a header is wrong or the frame was cut short.
+    /// The CRC of the stamp is correct, but a header is wrong or the frame is truncated.
     Headers,
-    /// The stamp and the headers hold, but the segment's checksum does not.
+    /// The stamp and the headers are correct, but the transport checksum is wrong.
     Payload,
 }
 
-/// What a frame turned out to be.
+/// The class of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inspection {
-    /// A whole frame of this trial and direction.
+    /// An intact frame of this trial and direction.
     Ours(Stamp),
-    /// A whole frame of the engine, of another trial or direction: a straggler.
+    /// An intact frame of the engine from a different trial or direction: a straggler.
     OtherTag(Stamp),
-    /// A frame of this trial that was damaged.
+    /// A corrupted frame of this trial.
     Corrupted(Corruption),
-    /// Not a frame of the engine: ARP, neighbour discovery, somebody else's traffic.
+    /// A frame that the engine did not send: ARP, neighbour discovery, or other traffic.
     Foreign,
 }
 
@@ -46,13 +47,14 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Recognise frames stamped with `tag`. `stamp_offset` is where they carry the stamp when sent
-    /// ([`crate::FrameTemplate::stamp_offset`]): it is looked at when the headers no longer lead there.
+    /// Create an inspector for frames whose stamp has the tag `tag`. `stamp_offset` is the offset of the stamp in
+    /// sent frames ([`crate::FrameTemplate::stamp_offset`]); the inspector reads the stamp there if it cannot parse
+    /// the headers.
     pub const fn new(tag: u16, stamp_offset: usize, check: Check) -> Self {
         Self { tag, stamp_offset, check }
     }
 
-    /// Say what `frame` (without FCS) is.
+    /// Classify `frame` (without FCS).
     #[inline]
     pub fn inspect(&self, frame: &[u8]) -> Inspection {
         let Ok(located) = locate(frame) else { return self.inspect_unlocated(frame) };
@@ -73,7 +75,7 @@ impl Inspector {
         }
     }
 
-    /// What is in VXLAN has its stamp inside.
+    /// Classify a frame without a stamp at the start of its payload; in a VXLAN frame, search the inner packet.
     #[cold]
     fn inspect_unstamped(&self, located: &Located<'_>) -> Inspection {
         let inner = located.unwrapped();

@@ -1,4 +1,4 @@
-//! The IP header behind Ethernet and up to two VLAN tags, and its ECN field (RFC 3168).
+//! The IP header after Ethernet and up to two VLAN tags, and its ECN field (RFC 3168).
 
 use crate::checksum::update_checksum;
 
@@ -11,7 +11,7 @@ pub enum IpVersion {
     V6,
 }
 
-/// Where the IP header of a frame begins, if there is a whole one.
+/// Return the version and the offset of a frame's IP header, if the frame contains a complete header.
 pub fn ip_header(frame: &[u8]) -> Option<(IpVersion, usize)> {
     let (kind, begin) = ether_type(frame)?;
     match kind {
@@ -21,7 +21,7 @@ pub fn ip_header(frame: &[u8]) -> Option<(IpVersion, usize)> {
     }
 }
 
-/// What a frame carries, and where that begins behind up to two VLAN tags.
+/// Return the `EtherType` and the offset of the payload after up to two VLAN tags.
 fn ether_type(frame: &[u8]) -> Option<(&[u8], usize)> {
     let mut at = 12;
     for _ in 0..2 {
@@ -32,7 +32,7 @@ fn ether_type(frame: &[u8]) -> Option<(&[u8], usize)> {
     Some((frame.get(at..at + 2)?, at + 2))
 }
 
-/// Whether a queue may mark a frame in place of dropping it: ECT in its IP header.
+/// Whether a queue may mark the frame instead of dropping it: its IP header has an ECT codepoint.
 pub fn is_ecn_capable(frame: &[u8]) -> bool {
     ip_header(frame).is_some_and(|(version, at)| match version {
         IpVersion::V4 => matches!(frame[at + 1] & 3, 1 | 2),
@@ -40,15 +40,15 @@ pub fn is_ecn_capable(frame: &[u8]) -> bool {
     })
 }
 
-/// Whether a frame only keeps the tables of neighbours: ARP, or `ICMPv6` of neighbour discovery (RFC 4861) and of multicast
-/// listeners (RFC 3810), which each interface sends by itself.
+/// Whether the frame is ARP, neighbour discovery (RFC 4861) or a multicast listener report (RFC 3810), which each
+/// interface sends even if there is no other traffic.
 pub fn is_about_neighbours(frame: &[u8]) -> bool {
     let Some((kind, begin)) = ether_type(frame) else { return false };
     match kind {
         [0x08, 0x06] => true,
         [0x86, 0xdd] => {
             let (next, at) = match frame.get(begin + 6) {
-                // Listeners' reports have one extension, of hop-by-hop options: 8 bytes with the router alert.
+                // Multicast listener reports have one hop-by-hop extension header of 8 bytes with the router alert.
                 Some(0) => (frame.get(begin + 40), begin + 48),
                 next => (next, begin + 40),
             };
@@ -58,7 +58,7 @@ pub fn is_about_neighbours(frame: &[u8]) -> bool {
     }
 }
 
-/// Set "congestion experienced" in a frame's IP header, if it has one.
+/// Set the ECN codepoint CE (congestion experienced) in a frame's IP header, if the frame has one.
 pub fn mark_congestion(frame: &mut [u8]) {
     match ip_header(frame) {
         Some((IpVersion::V4, at)) => {
@@ -89,7 +89,7 @@ mod tests {
         frame
     }
 
-    /// A frame of IPv6 with `ICMPv6` of this type, behind hop-by-hop options where `options` says so.
+    /// Return an IPv6 frame with an `ICMPv6` message of this type, after hop-by-hop options if `options` is set.
     fn icmpv6(tags: usize, kind: u8, options: bool) -> Vec<u8> {
         let mut frame = vec![2; 12];
         (0..tags).for_each(|_| frame.extend([0x81, 0, 0, 5]));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_about_neighbours_are_arp_nd_and_mld_and_no_others() {
+    fn only_arp_nd_and_mld_frames_are_neighbour_traffic() {
         for tags in 0..=2 {
             let mut arp = vec![2; 12];
             (0..tags).for_each(|_| arp.extend([0x81, 0, 0, 5]));
@@ -112,7 +112,7 @@ mod tests {
             assert!((133..=137).all(|kind| is_about_neighbours(&icmpv6(tags, kind, false))));
             assert!([130, 143].iter().all(|kind| is_about_neighbours(&icmpv6(tags, *kind, true))));
             assert!(!is_about_neighbours(&version_4(tags, 0)));
-            // Echo request and reply are what ping measures; a packet that is too big is of the path.
+            // Echo requests and replies are the traffic of ping, and "packet too big" comes from a router on the path.
             assert!([2, 128, 129].iter().all(|kind| !is_about_neighbours(&icmpv6(tags, *kind, false))));
         }
         let whole = icmpv6(0, 135, true);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_is_set_and_the_checksum_holds() {
+    fn ecn_mark_keeps_the_ipv4_checksum_valid() {
         for tags in 0..=2 {
             let mut frame = version_4(tags, 0x02);
             assert!(is_ecn_capable(&frame) && !is_ecn_capable(&version_4(tags, 0)));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn version_6_is_marked_and_other_frames_are_not() {
+    fn ipv6_frames_are_marked_and_other_frames_are_not() {
         let mut frame = [vec![2; 12], vec![0x86, 0xdd, 0x60, 0x10], vec![0; 38]].concat();
         assert!(is_ecn_capable(&frame));
         mark_congestion(&mut frame);

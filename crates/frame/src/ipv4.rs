@@ -1,4 +1,4 @@
-//! The IPv4 header (RFC 791). Options are skipped when read and never written; fragments are refused.
+//! The IPv4 header (RFC 791). Parsing skips options and refuses fragments; no options are written.
 
 use std::net::Ipv4Addr;
 
@@ -8,91 +8,91 @@ use crate::length::{room, whole};
 
 const HEADER: &str = "IPv4";
 
-/// Bytes read as an IPv4 packet.
+/// A read-only view of bytes as an IPv4 packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Ipv4View<'a>(&'a [u8]);
 
 impl<'a> Ipv4View<'a> {
-    /// Take `bytes` as a packet, if they hold a header without options.
+    /// Create a view of `bytes`; fail if they are shorter than a header without options.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
         whole(HEADER, Ipv4Repr::BYTES, bytes).map(Self)
     }
 
-    /// The version, 4 when it is IPv4.
+    /// Return the version field; 4 for IPv4.
     #[inline]
     pub const fn version(&self) -> u8 {
         self.0[0] >> 4
     }
 
-    /// The length of the header with its options, as it says itself (bytes).
+    /// Return the header length with options, from the IHL field (bytes).
     #[inline]
     pub const fn header_bytes(&self) -> usize {
         (self.0[0] & 0x0f) as usize * 4
     }
 
-    /// DSCP and ECN.
+    /// Return the traffic class: DSCP and ECN.
     pub const fn traffic_class(&self) -> u8 {
         self.0[1]
     }
 
-    /// The length of the packet, as it says itself (bytes).
+    /// Return the packet length, from the total length field (bytes).
     #[inline]
     pub const fn total_bytes(&self) -> usize {
         u16::from_be_bytes([self.0[2], self.0[3]]) as usize
     }
 
-    /// The identification.
+    /// Return the identification field.
     pub const fn identification(&self) -> u16 {
         u16::from_be_bytes([self.0[4], self.0[5]])
     }
 
-    /// Whether routers may not fragment it.
+    /// Whether the flag DF (don't fragment) is set.
     pub const fn dont_fragment(&self) -> bool {
         self.0[6] & 0x40 != 0
     }
 
-    /// Whether it is a part of a packet.
+    /// Whether the packet is a fragment.
     #[inline]
     pub const fn is_fragment(&self) -> bool {
         u16::from_be_bytes([self.0[6], self.0[7]]) & 0x3fff != 0
     }
 
-    /// The time to live (hops).
+    /// Return the time to live (hops).
     pub const fn ttl(&self) -> u8 {
         self.0[8]
     }
 
-    /// The protocol number of what follows.
+    /// Return the IP protocol number of the payload.
     #[inline]
     pub const fn protocol(&self) -> u8 {
         self.0[9]
     }
 
-    /// The header checksum as written.
+    /// Return the header checksum field.
     pub const fn checksum(&self) -> u16 {
         u16::from_be_bytes([self.0[10], self.0[11]])
     }
 
-    /// The sender.
+    /// Return the source address.
     #[inline]
     pub const fn source(&self) -> Ipv4Addr {
         Ipv4Addr::new(self.0[12], self.0[13], self.0[14], self.0[15])
     }
 
-    /// The receiver.
+    /// Return the destination address.
     #[inline]
     pub const fn destination(&self) -> Ipv4Addr {
         Ipv4Addr::new(self.0[16], self.0[17], self.0[18], self.0[19])
     }
 
-    /// The bytes between header and end of packet; none where the lengths are nonsense.
+    /// Return the bytes after the header up to the total length; empty if the length fields are invalid.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.0.get(self.header_bytes()..self.total_bytes()).unwrap_or_default()
     }
 
-    /// Refuse what is not one whole, intact IPv4 packet.
+    /// Verify that the view is one complete, intact, unfragmented IPv4 packet.
     #[inline]
     pub fn check(&self) -> Result<(), WireError> {
         let (header_bytes, total_bytes) = (self.header_bytes(), self.total_bytes());
@@ -121,32 +121,32 @@ impl<'a> Ipv4View<'a> {
     }
 }
 
-/// A meaningful IPv4 header without options.
+/// A validated IPv4 header without options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv4Repr {
-    /// The sender.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// The receiver.
+    /// Destination address.
     pub destination: Ipv4Addr,
-    /// The protocol number of what follows.
+    /// IP protocol number of the payload.
     pub protocol: u8,
-    /// DSCP and ECN.
+    /// Traffic class: DSCP and ECN.
     pub traffic_class: u8,
-    /// The identification; 0 in packets that may not be fragmented (RFC 6864).
+    /// Identification field; 0 in packets with the flag DF (RFC 6864).
     pub identification: u16,
-    /// Whether routers may not fragment it.
+    /// Whether the flag DF (don't fragment) is set.
     pub dont_fragment: bool,
-    /// The time to live (hops).
+    /// Time to live (hops).
     pub ttl: u8,
-    /// The length of what follows, at most 65515 (bytes).
+    /// Length of the payload, at most 65515 (bytes).
     pub payload_bytes: u16,
 }
 
 impl Ipv4Repr {
-    /// The length of the header without options (bytes).
+    /// Length of the header without options (bytes).
     pub const BYTES: usize = 20;
 
-    /// The meaning of `view`: version, lengths and checksum are right, and it is no fragment.
+    /// Parse the header in `view`; refuse wrong versions, lengths or checksums, and fragments.
     pub fn parse(view: &Ipv4View<'_>) -> Result<Self, WireError> {
         view.check()?;
         Ok(Self {
@@ -161,7 +161,7 @@ impl Ipv4Repr {
         })
     }
 
-    /// Write the header with its checksum to the start of `buffer`; returns its length (bytes).
+    /// Write the header with its checksum to the start of `buffer` and return its length (bytes).
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
         let header = room::<{ Self::BYTES }>(HEADER, buffer)?;
         let total = self.payload_bytes.checked_add(20).ok_or_else(|| WireError::Field {

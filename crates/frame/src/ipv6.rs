@@ -1,4 +1,4 @@
-//! The IPv6 header (RFC 8200). Extension headers are not followed: they read as a foreign next header.
+//! The IPv6 header (RFC 8200). Extension headers are not parsed: they appear as an unsupported next header.
 
 use std::net::Ipv6Addr;
 
@@ -7,69 +7,69 @@ use crate::length::{room, whole};
 
 const HEADER: &str = "IPv6";
 
-/// Bytes read as an IPv6 packet.
+/// A read-only view of bytes as an IPv6 packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Ipv6View<'a>(&'a [u8]);
 
 impl<'a> Ipv6View<'a> {
-    /// Take `bytes` as a packet, if they hold the header.
+    /// Create a view of `bytes`; fail if they are shorter than the IPv6 header.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
         whole(HEADER, Ipv6Repr::BYTES, bytes).map(Self)
     }
 
-    /// The version, 6 when it is IPv6.
+    /// Return the version field; 6 for IPv6.
     #[inline]
     pub const fn version(&self) -> u8 {
         self.0[0] >> 4
     }
 
-    /// DSCP and ECN.
+    /// Return the traffic class: DSCP and ECN.
     pub const fn traffic_class(&self) -> u8 {
         self.0[0] << 4 | self.0[1] >> 4
     }
 
-    /// The flow label, 20 bits.
+    /// Return the flow label, 20 bits.
     pub const fn flow_label(&self) -> u32 {
         u32::from_be_bytes([0, self.0[1] & 0x0f, self.0[2], self.0[3]])
     }
 
-    /// The length of what follows the header, as it says itself (bytes).
+    /// Return the payload length field (bytes).
     #[inline]
     pub const fn payload_bytes(&self) -> usize {
         u16::from_be_bytes([self.0[4], self.0[5]]) as usize
     }
 
-    /// The protocol number of what follows.
+    /// Return the next header field: the protocol number of the payload.
     #[inline]
     pub const fn next_header(&self) -> u8 {
         self.0[6]
     }
 
-    /// The hop limit (hops).
+    /// Return the hop limit (hops).
     pub const fn hop_limit(&self) -> u8 {
         self.0[7]
     }
 
-    /// The sender.
+    /// Return the source address.
     #[inline]
     pub fn source(&self) -> Ipv6Addr {
         Ipv6Addr::from(self.address(8))
     }
 
-    /// The receiver.
+    /// Return the destination address.
     #[inline]
     pub fn destination(&self) -> Ipv6Addr {
         Ipv6Addr::from(self.address(24))
     }
 
-    /// The bytes between header and end of packet; none where the length is nonsense.
+    /// Return the payload; empty if the payload length field is invalid.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.0.get(Ipv6Repr::BYTES..Ipv6Repr::BYTES + self.payload_bytes()).unwrap_or_default()
     }
 
-    /// Refuse what is not one whole IPv6 packet.
+    /// Verify that the view is one complete IPv6 packet.
     #[inline]
     pub fn check(&self) -> Result<(), WireError> {
         if self.version() != 6 {
@@ -91,30 +91,30 @@ impl<'a> Ipv6View<'a> {
     }
 }
 
-/// A meaningful IPv6 header.
+/// A validated IPv6 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv6Repr {
-    /// The sender.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// The receiver.
+    /// Destination address.
     pub destination: Ipv6Addr,
-    /// The protocol number of what follows.
+    /// Next header: the protocol number of the payload.
     pub next_header: u8,
-    /// DSCP and ECN.
+    /// Traffic class: DSCP and ECN.
     pub traffic_class: u8,
-    /// The flow label, 20 bits.
+    /// Flow label, 20 bits.
     pub flow_label: u32,
-    /// The hop limit (hops).
+    /// Hop limit (hops).
     pub hop_limit: u8,
-    /// The length of what follows (bytes).
+    /// Payload length (bytes).
     pub payload_bytes: u16,
 }
 
 impl Ipv6Repr {
-    /// The length of the header (bytes).
+    /// Length of the header (bytes).
     pub const BYTES: usize = 40;
 
-    /// The meaning of `view`: the version and the length are right.
+    /// Parse the header in `view`; refuse a wrong version or length.
     pub fn parse(view: &Ipv6View<'_>) -> Result<Self, WireError> {
         view.check()?;
         Ok(Self {
@@ -128,7 +128,7 @@ impl Ipv6Repr {
         })
     }
 
-    /// Write the header to the start of `buffer`; returns its length (bytes).
+    /// Write the header to the start of `buffer` and return its length (bytes).
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
         let header = room::<{ Self::BYTES }>(HEADER, buffer)?;
         if self.flow_label > 0xf_ffff {

@@ -1,8 +1,8 @@
-//! Bytes that are as long as a header says, to be read or to be written; else the error that tells what is missing.
+//! Length checks of buffers before a header is read or written.
 
 use crate::error::WireError;
 
-/// `bytes`, of which at least `needed_bytes` are there.
+/// Return `bytes` if their length is at least `needed_bytes`, else an error with both lengths.
 #[inline]
 pub fn whole<'a>(header: &'static str, needed_bytes: usize, bytes: &'a [u8]) -> Result<&'a [u8], WireError> {
     if bytes.len() < needed_bytes {
@@ -11,7 +11,7 @@ pub fn whole<'a>(header: &'static str, needed_bytes: usize, bytes: &'a [u8]) -> 
     Ok(bytes)
 }
 
-/// The beginning of `buffer`, where a header of `N` bytes is written.
+/// Return the first `N` bytes of `buffer` for writing a header of that length.
 #[inline]
 pub fn room<'a, const N: usize>(
     header: &'static str,

@@ -1,8 +1,8 @@
 //! Frames as bytes: header views, checksums, the measurement stamp and frame templates.
 //!
-//! Does no I/O, reads no clock and allocates only while something is built from its configuration.
-//! Each header has a *view* over bytes (checked for length only: what it says may be nonsense) and a
-//! *repr* (always meaningful: what `parse` accepts and `emit` writes).
+//! This crate does no I/O, reads no clock, and allocates only while it builds objects from a configuration. Each
+//! header has a *view* of bytes, which checks only the length (the fields may be invalid), and a *repr*, which is
+//! always valid: `parse` creates it, `emit` writes it.
 
 mod checksum;
 mod crc;

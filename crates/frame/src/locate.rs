@@ -1,6 +1,6 @@
-//! Find the payload of a frame: Ethernet, up to two VLAN tags, IPv4 or IPv6, then UDP, TCP or an echo of ICMP, also inside of
-//! GRE or another IP packet. Checks what tells a whole frame from a damaged one, except the checksum of the segment, which the
-//! caller may leave out.
+//! Parser that finds the payload of a frame: Ethernet, up to two VLAN tags, IPv4 or IPv6, then UDP, TCP or ICMP echo,
+//! also inside GRE or IP-in-IP. The parser verifies lengths and the IPv4 header checksum. The transport checksum is a
+//! separate call, which the caller may omit.
 
 use crate::error::WireError;
 use crate::ethernet::{EtherType, EthernetRepr, EthernetView};
@@ -11,44 +11,44 @@ use crate::ipv6::{Ipv6Repr, Ipv6View};
 use crate::udp::{Pseudo, UdpRepr, UdpView};
 use crate::vlan::{VlanRepr, VlanView};
 
-/// So many packets may be inside of each other.
+/// Maximum number of nested IP packets.
 const DEEPEST: usize = 3;
 const TCP: u8 = 6;
 const ICMP: u8 = 1;
 const ICMP_V6: u8 = 58;
 const IP_IN_IP: [u8; 2] = [4, 41];
 const ECHOES: [u8; 4] = [0, 8, 128, 129];
-/// Ethernet in GRE (RFC 7637).
+/// `EtherType` of Ethernet in GRE (RFC 7637).
 const BRIDGED: u16 = 0x6558;
 
-/// Where the parts of a frame are.
+/// The offsets and slices of the parts of a frame.
 #[derive(Debug, Clone, Copy)]
 pub struct Located<'a> {
     /// The number of VLAN tags, 0 to 2.
     pub vlan_tags: usize,
-    /// The version of the packet.
+    /// IP version of the innermost packet.
     pub version: IpVersion,
-    /// The offset of its IP header in the frame (bytes).
+    /// Offset of the innermost IP header in the frame (bytes).
     pub ip_offset: usize,
-    /// The offset of the payload in the frame (bytes).
+    /// Offset of the payload in the frame (bytes).
     pub payload_offset: usize,
-    /// What carries the payload.
+    /// Transport protocol.
     pub transport: Transport,
-    /// Header and payload of the transport, whole.
+    /// Complete transport segment: header and payload.
     pub segment: &'a [u8],
-    /// The addresses, for the checksum.
+    /// Pseudo header of the transport checksum.
     pub pseudo: Pseudo,
     header_bytes: usize,
 }
 
 impl<'a> Located<'a> {
-    /// The payload.
+    /// Return the payload of the transport segment.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.segment.get(self.header_bytes..).unwrap_or_default()
     }
 
-    /// Refuse a wrong checksum; UDP over IPv4 may have none.
+    /// Verify the transport checksum; accept a zero UDP checksum over IPv4.
     #[inline]
     pub fn check_checksum(&self) -> Result<(), WireError> {
         if self.transport == Transport::Udp {
@@ -66,7 +66,7 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// The Ethernet frame inside, where this is VXLAN (RFC 7348).
+    /// Return the inner Ethernet frame, if the datagram is VXLAN (RFC 7348).
     fn inner_frame(&self) -> Option<&'a [u8]> {
         let udp = UdpView::new(self.segment).ok().filter(|_| self.transport == Transport::Udp)?;
         let inside = self.payload();
@@ -74,7 +74,7 @@ impl<'a> Located<'a> {
         inside.get(VXLAN_BYTES..)
     }
 
-    /// What is inside of this, where it is VXLAN.
+    /// Locate the inner packet of a VXLAN datagram, if the frame is VXLAN.
     pub(crate) fn unwrapped(&self) -> Option<Self> {
         let frame = self.inner_frame()?;
         let before = self.payload_offset + VXLAN_BYTES;
@@ -87,7 +87,7 @@ impl<'a> Located<'a> {
     }
 }
 
-/// Find the segment in `frame` (without FCS). Bytes after the IP packet are padding and do not matter.
+/// Locate the transport segment in `frame` (without FCS). Bytes after the IP packet are ignored as padding.
 #[inline]
 pub fn locate(frame: &[u8]) -> Result<Located<'_>, WireError> {
     let ethernet = EthernetView::new(frame)?;
@@ -137,7 +137,7 @@ fn packet(
     Ok(Located { vlan_tags, version, ip_offset, payload_offset, transport, segment, pseudo, header_bytes })
 }
 
-/// Where the IP headers of a frame begin, outer ones first, as far as they can be followed (bytes).
+/// Return the offsets of all IP headers of a frame, outermost first, up to the first unsupported header (bytes).
 pub(crate) fn ip_packets(frame: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     follow(frame, 0, &mut found);
@@ -173,7 +173,7 @@ fn follow(frame: &[u8], ethernet: usize, found: &mut Vec<usize>) {
     }
 }
 
-/// TCP, or an echo of ICMP, and how long its header is.
+/// Return the transport and header length of a TCP segment or ICMP echo; none for other protocols.
 fn other_transport(protocol: u8, segment: &[u8]) -> Result<Option<(Transport, usize)>, WireError> {
     let short = |header, needed_bytes| WireError::Short { header, needed_bytes, seen_bytes: segment.len() };
     match protocol {
@@ -198,7 +198,8 @@ fn other_transport(protocol: u8, segment: &[u8]) -> Result<Option<(Transport, us
     }
 }
 
-/// The packet inside of `protocol`, whose header begins at `offset`.
+/// Locate the segment in the packet that the tunnel protocol `protocol` encapsulates; the tunnel header starts at
+/// `offset`.
 #[cold]
 fn inside(
     frame: &[u8],
@@ -219,7 +220,7 @@ fn inside(
         return Err(other);
     }
     let head: [u8; 4] = *frame.get(offset..).and_then(<[u8]>::first_chunk).ok_or(other)?;
-    // Checksum, key and sequence number are four bytes each (RFC 2784, RFC 2890).
+    // Checksum, key and sequence number are optional, four bytes each (RFC 2784, RFC 2890).
     let options = (head[0] & 0b1011_0000).count_ones() as usize;
     let (kind, begin) = (u16::from_be_bytes([head[2], head[3]]), offset + 4 + 4 * options);
     if kind != BRIDGED {

@@ -1,7 +1,8 @@
-//! Frames that were recorded elsewhere, made ready to be sent again: a stamp where there is room, and right checksums.
+//! Recorded frames, prepared for replay: a stamp where it fits, and correct checksums.
 //!
-//! The stamp replaces the first 18 bytes of the payload of UDP, TCP or an echo; frames with less payload, and those of other
-//! protocols, have none. What is in VXLAN or GRE has it inside. All that the checksum covers but the stamp is summed once.
+//! The stamp replaces the first 18 bytes of the payload of UDP, TCP or ICMP echo. Frames with a shorter payload or a
+//! different protocol have no stamp. In VXLAN and GRE the inner packet has the stamp. The sum of all data that the
+//! checksum covers, except the stamp, is computed once.
 
 use crate::ip_header::IpVersion;
 use std::collections::HashMap;
@@ -17,26 +18,26 @@ use crate::sizes::{FCS_BYTES, LARGEST_FRAME_BYTES, SMALLEST_FRAME_BYTES};
 use crate::stamp::{StampFront, STAMP_BYTES};
 use crate::udp::written;
 
-/// More frames are refused.
+/// Maximum number of frames in a recording.
 pub const MOST_RECORDED_FRAMES: usize = 1_000_000;
-/// Before each frame of a recording as it comes: its time and its length (bytes).
+/// Length of the entry header before each frame of a recording: time and length (bytes).
 const ENTRY_BYTES: usize = 10;
 
-/// One frame, ready to be sent.
+/// One frame, prepared for replay.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     begin: u32,
     length: u16,
-    /// Where the stamp and the checksum over it are, from the frame's beginning on; 0: it has none (bytes).
+    /// Offset of the stamp and of its transport checksum in the frame; 0 if the frame has no stamp (bytes).
     stamp: u16,
     checksum: u16,
-    /// Of what the checksum covers beside the stamp.
+    /// Sum of the data that the checksum covers, without the stamp.
     sum: u16,
     udp: bool,
     flow: u32,
 }
 
-/// All frames of a recording, in their order.
+/// All frames of a recording, in recorded order.
 #[derive(Debug)]
 pub struct Recording {
     bytes: Box<[u8]>,
@@ -48,8 +49,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Read frames as they come from the controller: of each its time from the first on (8 bytes, ns), its length without FCS
-    /// [2 bytes], both with the lowest byte first, and its bytes.
+    /// Parse frames in the controller's format: for each frame its time since the first frame (8 bytes, ns), its
+    /// length without FCS (2 bytes), both little-endian, and its bytes.
     pub fn new(bytes: Box<[u8]>) -> Result<Self, RecordingError> {
         let mut bytes = bytes;
         let (mut frames, mut times_ns, mut names) = (Vec::new(), Vec::new(), HashMap::new());
@@ -80,7 +81,7 @@ impl Recording {
         if frames.is_empty() {
             return Err(RecordingError::Empty);
         }
-        // One more is for the frames without a stamp.
+        // Frames without a stamp share one additional flow.
         if flow_count >= FLOW_LIMIT {
             return Err(RecordingError::Flows { seen: flow_count, limit: FLOW_LIMIT - 1 });
         }
@@ -97,53 +98,53 @@ impl Recording {
         })
     }
 
-    /// When each frame was recorded, from the first on (ns).
+    /// Return the time of each frame since the first frame (ns).
     pub fn times_ns(&self) -> &[u64] {
         &self.times_ns
     }
 
-    /// The flow of each frame; those without a stamp are of one more, behind the others.
+    /// Return the flow number of each frame; frames without a stamp share one additional flow after the others.
     pub fn flows(&self) -> Arc<[u32]> {
         Arc::clone(&self.flows)
     }
 
-    /// How many flows its stamped frames are of: as many as there are pairs of addresses, ports and protocols.
+    /// Return the number of flows of stamped frames: distinct combinations of addresses, ports and protocol.
     pub const fn flow_count(&self) -> u32 {
         self.flow_count
     }
 
-    /// How many of its frames have no stamp.
+    /// Return the number of frames without a stamp.
     pub const fn unstamped_frames(&self) -> u64 {
         self.unstamped_frames
     }
 
-    /// The length of a frame without FCS (bytes); none where there is no such frame.
+    /// Return the length of a frame without FCS (bytes), or none if `index` is out of range.
     pub fn memory_bytes(&self, index: usize) -> Option<usize> {
         self.frames.get(index).map(|frame| usize::from(frame.length))
     }
 
-    /// The length of the longest frame without FCS (bytes).
+    /// Return the length of the longest frame without FCS (bytes).
     pub fn largest_bytes(&self) -> usize {
         self.frames.iter().map(|frame| usize::from(frame.length)).max().unwrap_or(0)
     }
 }
 
-/// A recording that is sent from one interface to a next hop.
+/// A recording with the addresses and the tag for its replay.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// The frames.
+    /// Recorded frames.
     pub recording: Arc<Recording>,
-    /// The sender's MAC address.
+    /// MAC address of the sending interface.
     pub source_mac: MacAddress,
-    /// The receiver's (or the first router's) MAC address.
+    /// MAC address of the receiver or of the first router.
     pub destination_mac: MacAddress,
-    /// The tag of the stamps.
+    /// Tag of the stamps.
     pub tag: u16,
 }
 
 impl Replay {
-    /// Write frame `index` of the recording, the frame number `sequence` of its flow, to the start of `buffer`; returns its
-    /// length without FCS (bytes).
+    /// Write frame `index` of the recording, with sequence number `sequence` of its flow, to the start of `buffer`;
+    /// return its length without FCS (bytes).
     pub fn emit(
         &self,
         index: usize,
@@ -180,10 +181,10 @@ fn entry(bytes: &[u8]) -> Option<(u64, usize)> {
     Some((time_ns, usize::from(length)))
 }
 
-/// What tells a flow: transport, addresses, and ports or identifier.
+/// The identity of a flow: transport, addresses, and ports or ICMP identifier.
 type Name = (Transport, [u8; 16], [u8; 16], [u8; 4]);
 
-/// Make a frame ready: its checksums right, and what is to be known of it.
+/// Prepare a frame for replay: correct its checksums, and return its offsets and partial sum.
 fn made(bytes: &mut [u8], begin: u32, names: &mut HashMap<Name, u32>) -> Frame {
     let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
     let bare = Frame { begin, length, stamp: 0, checksum: 0, sum: 0, udp: false, flow: 0 };
@@ -194,7 +195,8 @@ fn made(bytes: &mut [u8], begin: u32, names: &mut HashMap<Name, u32>) -> Frame {
     let wrapped = outer.unwrapped().is_some();
     let outer_place = Place::of(&outer, bytes);
     if wrapped {
-        // A right checksum inside makes up for the stamp: that around it stays what it is without one.
+        // The inner checksum compensates for the stamp, so that the outer checksum is the same with and without a
+        // stamp.
         if let Ok(inner) = locate(bytes).map(|outer| outer.unwrapped().unwrap_or(outer)) {
             let place = Place::of(&inner, bytes);
             let name = name_of(&inner);
@@ -207,7 +209,7 @@ fn made(bytes: &mut [u8], begin: u32, names: &mut HashMap<Name, u32>) -> Frame {
     outer_place.stamped(bytes, bare, name, names)
 }
 
-/// Where a segment is, and what its checksum covers before it.
+/// Offsets of a transport segment, and the sum of its pseudo header.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     begin: usize,
@@ -216,7 +218,7 @@ struct Place {
     checksum: usize,
     pseudo_sum: u16,
     transport: Transport,
-    /// UDP over IPv4 that has no checksum.
+    /// Whether the segment is UDP over IPv4 without a checksum.
     unchecked: bool,
 }
 
@@ -238,13 +240,13 @@ impl Place {
         Self { begin, end: begin + length, payload, checksum, pseudo_sum, transport, unchecked }
     }
 
-    /// The sum of what the checksum covers, but for itself.
+    /// Return the sum of all data that the checksum covers, without the checksum field.
     fn sum(&self, frame: &mut [u8]) -> u16 {
         frame[self.checksum..self.checksum + 2].fill(0);
         OnesComplementSum::new().add_word(self.pseudo_sum).add_bytes(&frame[self.begin..self.end]).folded()
     }
 
-    /// Make the checksum right; none stays none.
+    /// Correct the checksum; leave a zero UDP checksum as it is.
     fn mend(&self, frame: &mut [u8]) {
         if self.unchecked {
             return;
@@ -254,14 +256,15 @@ impl Place {
         frame[self.checksum..self.checksum + 2].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// The same, with room for a stamp where it fits.
+    /// Correct the checksum, and reserve the start of the payload for a stamp if it fits.
     fn stamped(self, frame: &mut [u8], bare: Frame, name: Name, names: &mut HashMap<Name, u32>) -> Frame {
         if self.end - self.payload < STAMP_BYTES {
             self.mend(frame);
             return bare;
         }
         frame[self.payload..self.payload + STAMP_BYTES].fill(0);
-        // A tunnel around it sums a right checksum: until the stamp is there, that of zeros.
+        // The outer checksum of a tunnel requires a correct inner checksum; until the stamp is written, its bytes are
+        // zero.
         Self { unchecked: false, ..self }.mend(frame);
         let written = [frame[self.checksum], frame[self.checksum + 1]];
         let sum = self.sum(frame);
@@ -289,7 +292,7 @@ fn name_of(located: &Located<'_>) -> Name {
     (located.transport, source, destination, ports)
 }
 
-/// Make the checksum of an IPv4 header right.
+/// Correct the checksum of an IPv4 header.
 fn mend_header(packet: &mut [u8]) {
     let length = packet.first().map_or(0, |byte| usize::from(byte & 0x0f) * 4);
     if packet[0] >> 4 != 4 || length < 20 || packet.len() < length {

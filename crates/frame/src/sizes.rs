@@ -1,25 +1,26 @@
-//! Frame sizes and mixes of them. A size counts the FCS, as in RFC 2544; in memory a frame is 4 bytes shorter.
+//! Frame sizes and mixes of frame sizes. A frame size includes the FCS, as in RFC 2544; in memory a frame is 4 bytes
+//! shorter.
 
 use crate::error::TemplateError;
 
-/// The frame check sequence, which interfaces add and take off (bytes).
+/// Length of the frame check sequence, which the NIC appends and strips (bytes).
 pub const FCS_BYTES: u16 = 4;
-/// Preamble with start delimiter (8) and the smallest gap between frames (12) on the line (bytes).
+/// Line overhead per frame: preamble with start delimiter (8) and minimum inter-frame gap (12) (bytes).
 pub const LINE_OVERHEAD_BYTES: u16 = 20;
-/// The smallest frame size, with FCS (IEEE 802.3) (bytes).
+/// Minimum frame size, with FCS (IEEE 802.3) (bytes).
 pub const SMALLEST_FRAME_BYTES: u16 = 64;
-/// The largest frame size, with FCS: the common limit of jumbo frames (bytes).
+/// Maximum frame size, with FCS: the common limit of jumbo frames (bytes).
 pub const LARGEST_FRAME_BYTES: u16 = 9216;
 
 const LONGEST_PATTERN: u32 = 4096;
 const MOST_SIZES: usize = 64;
 
-/// One size and how often it comes in a mix.
+/// One frame size and its weight in a mix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeShare {
-    /// The frame size with FCS (bytes).
+    /// Frame size with FCS (bytes).
     pub frame_bytes: u16,
-    /// How many frames of this size come in one round of the mix.
+    /// Number of frames of this size in one round of the mix.
     pub weight: u16,
 }
 
@@ -28,19 +29,19 @@ pub struct SizeShare {
 pub struct SizeMix(Box<[SizeShare]>);
 
 impl SizeMix {
-    /// Frames of one size (bytes with FCS).
+    /// Return a mix with one frame size (bytes, with FCS).
     pub fn single(frame_bytes: u16) -> Result<Self, TemplateError> {
         Self::new(&[SizeShare { frame_bytes, weight: 1 }])
     }
 
-    /// The common simple IMIX: 7 frames of 64 B, 4 of 594 B, 1 of 1518 B.
+    /// Return the common simple IMIX: 7 frames of 64 B, 4 of 594 B, 1 of 1518 B.
     pub fn simple_imix() -> Self {
         Self(Box::new(
             [(64, 7), (594, 4), (1518, 1)].map(|(frame_bytes, weight)| SizeShare { frame_bytes, weight }),
         ))
     }
 
-    /// A mix of `shares`: 1 to 64 sizes of 64 to 9216 B, weights together at most 4096.
+    /// Create a mix from `shares`: 1 to 64 sizes of 64 to 9216 B, with a sum of weights of at most 4096.
     pub fn new(shares: &[SizeShare]) -> Result<Self, TemplateError> {
         let refused = |seen: String| Err(TemplateError::SizeMix { seen });
         if shares.is_empty() || shares.len() > MOST_SIZES {
@@ -65,19 +66,20 @@ impl SizeMix {
         Ok(Self(shares.into()))
     }
 
-    /// The sizes with their weights; a size's place here is its index elsewhere.
+    /// Return the sizes with their weights; the position in this slice is the size index used elsewhere.
     pub fn shares(&self) -> &[SizeShare] {
         &self.0
     }
 
-    /// The largest size (bytes with FCS).
+    /// Return the largest frame size (bytes, with FCS).
     pub fn largest_bytes(&self) -> u16 {
         self.0.iter().map(|share| share.frame_bytes).max().unwrap_or(0)
     }
 
-    /// One round of the mix as indices of sizes, each size spread as evenly as whole frames allow.
+    /// Return one round of the mix as size indices, with each size spread as evenly as possible.
     pub fn pattern(&self) -> Box<[u8]> {
-        // Smooth weighted round-robin: each turn every size earns its weight, the richest is sent and pays the sum.
+        // Smooth weighted round-robin: in each turn every size gains its weight as credit; the size with the most
+        // credit is sent and loses the sum of weights.
         let sum: i64 = self.0.iter().map(|share| i64::from(share.weight)).sum();
         let mut credits = vec![0i64; self.0.len()];
         let mut pattern = Vec::new();
@@ -101,13 +103,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_of_the_simple_imix_spreads_its_sizes() {
+    fn simple_imix_pattern_spreads_its_sizes() {
         let pattern = SizeMix::simple_imix().pattern();
         assert_eq!(*pattern, [0, 1, 0, 0, 1, 0, 2, 0, 1, 0, 1, 0]);
     }
 
     #[test]
-    fn sizes_and_weights_outside_the_range_are_refused() {
+    fn sizes_and_weights_out_of_range_are_refused() {
         for frame_bytes in [0, 63, 9217, u16::MAX] {
             let error = SizeMix::single(frame_bytes).expect_err("refused").to_string();
             assert!(error.contains(&format!("{frame_bytes} B")) && error.contains("64 and 9216"), "{error}");

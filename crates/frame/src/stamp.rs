@@ -1,28 +1,30 @@
-//! The measurement stamp: the first 18 bytes of the payload of every frame that the engine sends and that has room for it.
+//! The measurement stamp: the first 18 bytes of the payload of every engine frame with room for a stamp.
 //!
 //! | bytes | bits    | field | meaning |
 //! |-------|---------|-------|---------|
-//! | 0-1   | 0-15    | tag   | which trial and direction sent the frame; chosen for each |
-//! | 2-4   | 16-35   | flow  | number of the flow, 0 to 2^20 - 1 |
-//! | 4-8   | 36-71   | sequence | number of the frame within its flow, from 0; 2^36 frames last 76 minutes at 14.88 Mpps |
-//! | 9-13  | 72-111  | time  | sending time modulo 2^40 ns; latencies from -9.1 to +9.1 minutes are distinct   |
+//! | 0-1   | 0-15    | tag   | trial and direction of the frame; each has a separate tag |
+//! | 2-4   | 16-35   | flow  | flow number, 0 to 2^20 - 1 |
+//! | 4-8   | 36-71   | sequence | frame number within the flow, from 0; wraps after 76 minutes at 14.88 Mpps |
+//! | 9-13  | 72-111  | time  | transmit time modulo 2^40 ns; unambiguous for latencies from -9.1 to +9.1 minutes |
 //! | 14-17 | 112-143 | CRC   | CRC-32C over the four bytes `iolb` (not sent) and bytes 0-13 |
 //!
-//! All fields are in network order, most significant bit first; no bit is spare. Ethernet (14), IPv4 (20), UDP (8),
-//! the stamp (18) and the FCS (4) make exactly the smallest Ethernet frame of 64 bytes. Each VLAN tag adds 4 bytes and
-//! IPv6 adds 20, so the smallest stamped frame is 68 B with one tag, 72 B with two, and 84, 88 and 92 B over IPv6.
+//! All fields are in network byte order, most significant bit first; no bit is unused. Ethernet (14), IPv4 (20), UDP
+//! (8), the stamp (18) and the FCS (4) add up to 64 bytes, the minimum Ethernet frame size. Each VLAN tag adds 4
+//! bytes and IPv6 adds 20, so the minimum stamped frame size is 68 B with one tag, 72 B with two, and 84, 88 and 92 B
+//! over IPv6.
 //!
-//! The CRC begins with a magic that is not sent: a frame of anybody else passes it once in 2^32 and has our tag once in
-//! 2^16 of those; damage of up to seven bits within the stamp is always found.
+//! The CRC starts with a magic number that is not sent: a foreign frame passes the CRC with a probability of 2^-32, and
+//! in addition has the tag of this trial with a probability of 2^-16. The CRC detects every corruption of up to seven
+//! bits within the stamp.
 
 use crate::checksum::OnesComplementSum;
 use crate::crc::{after_zeros, share, step};
 use crate::error::WireError;
 use crate::length::room;
 
-/// The length of a stamp (bytes).
+/// Length of a stamp (bytes).
 pub const STAMP_BYTES: usize = 18;
-/// After this time the sending time in a stamp starts from 0 (ns).
+/// Period after which the transmit time in a stamp wraps to 0 (ns).
 pub const TX_TIME_WRAP_NS: u64 = 1 << 40;
 
 const MAGIC: [u8; 4] = *b"iolb";
@@ -34,27 +36,27 @@ const LOW_40: u64 = TX_TIME_WRAP_NS - 1;
 const SEQUENCE_BITS: u32 = 36;
 const LOW_36: u64 = (1 << SEQUENCE_BITS) - 1;
 
-/// What a frame says of itself.
+/// The decoded fields of a measurement stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// The trial and direction that sent the frame.
+    /// Tag that identifies the trial and the direction of the frame.
     pub tag: u16,
-    /// The flow's number; the low 20 bits are sent.
+    /// Flow number; the low 20 bits are sent.
     pub flow: u32,
-    /// The frame's number within its flow; the low 36 bits are sent.
+    /// Frame number within the flow; the low 36 bits are sent.
     pub sequence: u64,
-    /// When the frame was sent, on the sender's monotonic clock; the low 40 bits are sent (ns).
+    /// Transmit time on the sender's monotonic clock; the low 40 bits are sent (ns).
     pub tx_time_ns: u64,
 }
 
 impl Stamp {
-    /// The bytes of this stamp.
+    /// Encode the stamp.
     #[inline]
     pub fn to_bytes(self) -> [u8; STAMP_BYTES] {
         StampFront::new(self.tag, self.flow).complete(self.sequence, self.tx_time_ns).to_bytes()
     }
 
-    /// Read the stamp at the start of `payload`; none when the CRC does not hold.
+    /// Decode the stamp at the start of `payload`; return none if the CRC is wrong.
     #[inline]
     pub fn from_bytes(payload: &[u8]) -> Option<Self> {
         let bytes = payload.first_chunk::<STAMP_BYTES>()?;
@@ -69,21 +71,22 @@ impl Stamp {
         })
     }
 
-    /// Write the stamp to the start of `payload`; returns its length (bytes).
+    /// Write the stamp to the start of `payload` and return its length (bytes).
     pub fn emit(self, payload: &mut [u8]) -> Result<usize, WireError> {
         *room("stamp", payload)? = self.to_bytes();
         Ok(STAMP_BYTES)
     }
 }
 
-/// What is the same in all stamps of a flow.
+/// The part of a stamp that is constant for a flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StampFront {
-    /// Tag and flow but for the flow's last four bits, which are in a byte with the sequence.
+    /// Tag and flow number, without the low four bits of the flow number, which share a byte with the sequence
+    /// number.
     word: u32,
-    /// Those, where they are in the 40 bits that follow.
+    /// Low four bits of the flow number, at their position in the following 40 bits.
     flow_bits: u64,
-    /// The register of the CRC, but for these bits, sequence and time.
+    /// CRC register without the contributions of `flow_bits`, sequence number and time.
     register: u32,
 }
 
@@ -95,7 +98,7 @@ impl StampFront {
         Self { word, flow_bits, register: START ^ share(word.to_be_bytes(), 10) }
     }
 
-    /// The stamp of one frame.
+    /// Return the complete stamp of one frame.
     #[inline]
     pub(crate) fn complete(self, sequence: u64, tx_time_ns: u64) -> StampWords {
         let [_, _, _, e, f, g, h, i] = (self.flow_bits | sequence & LOW_36).to_be_bytes();
@@ -107,7 +110,7 @@ impl StampFront {
     }
 }
 
-/// The bytes of a stamp as numbers, most significant byte first: summed and written without going through memory.
+/// The bytes of a stamp as big-endian integers, which are summed and written without access to memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StampWords {
     front: u64,
@@ -125,27 +128,27 @@ impl StampWords {
         bytes
     }
 
-    /// `sum` with the stamp added.
+    /// Add the stamp to `sum`.
     #[inline]
     pub(crate) const fn add_to(self, sum: OnesComplementSum) -> OnesComplementSum {
         sum.add_long(self.front).add_long(self.middle).add_word(self.back)
     }
 }
 
-/// The time from a stamp's `tx_time_ns` (its low 40 bits) to `rx_time_ns` on the same clock (ns).
+/// Return the latency from a stamp's `tx_time_ns` (its low 40 bits) to `rx_time_ns` on the same clock (ns).
 ///
-/// Right between -2^39 and 2^39 ns (9.1 minutes); below zero when the receiver's clock is behind.
+/// The result is correct between -2^39 and 2^39 ns (9.1 minutes); it is negative if the receiver's clock is behind.
 #[inline]
 pub const fn latency_ns(tx_time_ns: u64, rx_time_ns: u64) -> i64 {
     (rx_time_ns.wrapping_sub(tx_time_ns) << 24) as i64 >> 24
 }
 
-/// The tag written at the start of `payload`, which need not be a stamp.
+/// Return the tag field at the start of `payload`, without a check of the CRC.
 pub(crate) fn written_tag(payload: &[u8]) -> Option<u16> {
     payload.first_chunk::<2>().map(|&bytes| u16::from_be_bytes(bytes))
 }
 
-/// Whether `payload` starts with a stamp whose tag alone was damaged and had been `tag`.
+/// Whether `payload` starts with a stamp in which only the tag is corrupted and the original tag was `tag`.
 pub(crate) fn only_tag_is_damaged(payload: &[u8], tag: u16) -> bool {
     payload.first_chunk::<STAMP_BYTES>().is_some_and(|bytes| {
         let mut mended = *bytes;
@@ -163,7 +166,7 @@ mod tests {
         Stamp { tag: 0xa55a, flow: 0x1_2345, sequence: 0x6_789a_bcde, tx_time_ns: 0xf0_1122_3344 };
 
     #[test]
-    fn every_field_is_where_the_table_says() {
+    fn every_stamp_field_is_at_its_documented_offset() {
         let bytes = STAMP.to_bytes();
         assert_eq!(
             bytes[..14],
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_damage_of_one_or_two_bits_is_found() {
+    fn every_one_or_two_bit_error_is_detected() {
         let flip = |bytes: &mut [u8; STAMP_BYTES], bit: usize| bytes[bit / 8] ^= 0x80 >> (bit % 8);
         for first in 0..STAMP_BYTES * 8 {
             for second in first..STAMP_BYTES * 8 {
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_bytes_and_short_bytes_are_no_stamp() {
+    fn constant_bytes_or_too_few_bytes_are_not_a_stamp() {
         for byte in 0..=255 {
             assert_eq!(Stamp::from_bytes(&[byte; STAMP_BYTES]), None);
         }
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_is_right_across_the_wrap_and_below_zero() {
+    fn latency_is_correct_across_the_timestamp_wrap_and_below_zero() {
         let sent = 5 * TX_TIME_WRAP_NS - 10;
         assert_eq!(latency_ns(sent & LOW_40, sent + 25), 25);
         assert_eq!(latency_ns(sent & LOW_40, sent - 25), -25);

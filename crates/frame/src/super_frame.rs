@@ -1,14 +1,15 @@
-//! Super-frames: several segments of one TCP or UDP flow under one header, as stacks and taps exchange them (GSO; struct
-//! `virtio_net_hdr`, virtio 1.2, 5.1.6). What each segment would be on a line, and runs of segments as super-frames again.
+//! Super-frames: several segments of one TCP or UDP flow with one header, the GSO format of network stacks and TAP
+//! devices (struct `virtio_net_hdr`, virtio 1.2, 5.1.6). This module computes the frame of each segment on a line,
+//! and builds super-frames from runs of segments.
 
 use crate::checksum::{update_checksum, OnesComplementSum};
 use crate::ip_header::ip_header;
 use crate::ip_header::IpVersion;
 use crate::sizes::{FCS_BYTES, SMALLEST_FRAME_BYTES};
 
-/// Length of what stands before a frame of a tap (bytes).
+/// Length of the `virtio_net_hdr` before a frame of a TAP device (bytes).
 pub const TAP_HEADER_BYTES: usize = 10;
-/// Longest header of a segment: Ethernet with two tags, IPv6 with options, TCP with options (bytes).
+/// Maximum header length of a segment: Ethernet with two tags, IPv6 with options, TCP with options (bytes).
 const MOST_HEADER_BYTES: usize = 256;
 
 const NEEDS_CHECKSUM: u8 = 1;
@@ -22,17 +23,17 @@ const FIN: u8 = 0x01;
 const PUSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// What a frame of a tap stands for.
+/// The segmentation of a frame from a TAP device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segments {
-    /// How many frames; 1 for a frame that came alone.
+    /// Number of segments; 1 for a frame that is not a super-frame.
     pub count: u32,
     header_bytes: usize,
     payload_bytes: usize,
     tcp: bool,
 }
 
-/// The header of a run of segments, that of the tap before it.
+/// The headers of a run of segments, with the `virtio_net_hdr` before them.
 #[derive(Debug, Clone)]
 pub struct RunHeader {
     bytes: [u8; TAP_HEADER_BYTES + MOST_HEADER_BYTES],
@@ -46,14 +47,15 @@ impl Default for RunHeader {
 }
 
 impl RunHeader {
-    /// It.
+    /// Return the bytes of the headers.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 }
 
 impl Segments {
-    /// What `bytes`, a tap's header and its frame, stand for. What says nothing that makes sense is one frame.
+    /// Parse the segmentation of `bytes`, a `virtio_net_hdr` and its frame; treat a frame with an invalid GSO header
+    /// as one segment.
     pub fn of(bytes: &[u8]) -> Self {
         Self::of_super_frame(bytes).unwrap_or(Self {
             count: 1,
@@ -73,14 +75,14 @@ impl Segments {
         let length = if tcp { usize::from(frame.get(transport + 12)? >> 4) * 4 } else { UDP_HEADER_BYTES };
         let header_bytes = transport + length;
         let payload = frame.len().checked_sub(header_bytes).filter(|&payload| payload > payload_bytes)?;
-        // A guest writes what it likes: a TCP header that is shorter than TCP's has no checksum to set.
+        // The guest's header is untrusted: a TCP header shorter than the minimum has no checksum field.
         let least = if tcp { TCP_HEADER_BYTES } else { UDP_HEADER_BYTES };
         (header_bytes <= MOST_HEADER_BYTES && length >= least).then_some(())?;
         let count = u32::try_from(payload.div_ceil(payload_bytes)).ok()?;
         Some(Self { count, header_bytes, payload_bytes, tcp })
     }
 
-    /// Length of the frame that segment `index` of `bytes` is, without FCS.
+    /// Return the frame length of segment `index` of `bytes`, without FCS.
     pub fn frame_bytes(&self, bytes: &[u8], index: u32) -> usize {
         let frame = bytes.len().saturating_sub(TAP_HEADER_BYTES);
         if self.count == 1 {
@@ -90,14 +92,14 @@ impl Segments {
         self.header_bytes + (frame - self.header_bytes - before).min(self.payload_bytes)
     }
 
-    /// Length of the same frame on a line, with FCS.
+    /// Return the frame length of segment `index` on a line, with FCS.
     pub fn line_bytes(&self, bytes: &[u8], index: u32) -> u32 {
         let with_fcs = self.frame_bytes(bytes, index) + usize::from(FCS_BYTES);
         u32::try_from(with_fcs).unwrap_or(u32::MAX).max(u32::from(SMALLEST_FRAME_BYTES))
     }
 
-    /// Segments `first` to `first + count` of `bytes` as one frame for a tap: its header is made in `header`, and its payload
-    /// is given.
+    /// Build one TAP frame from segments `first` to `first + count` of `bytes`: write its headers to `header` and
+    /// return its payload.
     pub fn run<'a>(&self, bytes: &'a [u8], first: u32, count: u32, header: &mut RunHeader) -> &'a [u8] {
         if count == self.count {
             header.length = 0;
@@ -121,7 +123,8 @@ impl Segments {
         &payload[begin..end]
     }
 
-    /// Lengths before and after are those of the transport's header and payload.
+    /// Update lengths and identification of the IP header; `before` and `after` are the old and new length of
+    /// transport header and payload.
     fn set_network(made: &mut [u8], first: u32, (before, after): (usize, usize)) {
         let Some((version, at)) = ip_header(&made[TAP_HEADER_BYTES..]) else { return };
         let ip = &mut made[TAP_HEADER_BYTES + at..];
@@ -146,7 +149,7 @@ impl Segments {
         begin: usize,
         (before, after): (usize, usize),
     ) {
-        // What stands there is the sum of the pseudo header, not complemented; the length is a part of it.
+        // The checksum field contains the pseudo header's sum, not complemented; the length is a part of the sum.
         let place = if self.tcp { TCP_CHECKSUM } else { UDP_CHECKSUM };
         let sum = !update_checksum(!word(header, place), low_word(before), low_word(after));
         header[place..place + 2].copy_from_slice(&sum.to_be_bytes());
@@ -165,7 +168,8 @@ impl Segments {
     }
 }
 
-/// Make `bytes`, a tap's header and one frame, whole: with its checksum, and nothing left for who receives it.
+/// Complete `bytes`, a `virtio_net_hdr` and one frame: write the transport checksum and clear the header, so that the
+/// receiver has no offload to do.
 pub fn finish(bytes: &mut [u8]) {
     let (start, offset) =
         (usize::from(native(bytes, 6).unwrap_or(0)), usize::from(native(bytes, 8).unwrap_or(0)));
@@ -201,7 +205,8 @@ const fn low_word(value: usize) -> u16 {
 mod tests {
     use super::*;
 
-    /// A super-frame of TCP over IPv4 with a payload of 1, 2, 3, ...; its checksums as a stack leaves them.
+    /// Return a super-frame of TCP over IPv4 with a payload of 1, 2, 3, ...; its checksums are incomplete, as the stack
+    /// leaves them for the offload.
     fn super_frame(payload: usize, segment: u16) -> Vec<u8> {
         let mut bytes = vec![NEEDS_CHECKSUM, 1, 0, 0];
         [segment, 34, 16].iter().for_each(|value| bytes.extend(value.to_ne_bytes()));
@@ -233,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_super_frame_is_the_frames_that_it_stands_for() {
+    fn super_frame_is_split_into_its_frames() {
         let bytes = super_frame(2500, 1000);
         let segments = Segments::of(&bytes);
         assert_eq!(segments.count, 3);
@@ -243,9 +248,9 @@ mod tests {
         assert_eq!(Segments::of(&bytes[..20]).count, 1, "what makes no sense is one frame");
     }
 
-    /// A part of a super-frame is what the stack would have made of these bytes itself.
+    /// A part of a super-frame equals the frame that the stack would have built from these bytes.
     #[test]
-    fn runs_of_segments_are_whole_packets() {
+    fn runs_of_segments_are_valid_packets() {
         let bytes = super_frame(3500, 1000);
         let middle = run(&bytes, 1, 2);
         assert_eq!((middle[1], native(&middle, 4)), (1, Some(1000)));
@@ -264,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_frame_has_its_checksum() {
+    fn finished_frame_has_a_valid_checksum() {
         let mut frame = run(&super_frame(3500, 1000), 2, 1);
         finish(&mut frame);
         assert_eq!(frame[..TAP_HEADER_BYTES], [0; TAP_HEADER_BYTES]);

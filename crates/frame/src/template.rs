@@ -1,8 +1,8 @@
-//! Frames ready to send: everything that does not change is built once; a frame is a copy and a few patches.
+//! Frame templates: all constant bytes are built once; each frame is a copy with a few patched fields.
 //!
-//! The checksum is always there and right, that of UDP over IPv4 too: what does not change is summed beforehand, so it
-//! costs the sum of the 18 bytes of the stamp, and the receiver can check every byte. A template is a pure function of its
-//! configuration: the same size, flow, sequence and time give the same bytes.
+//! Every frame has a correct transport checksum, also for UDP over IPv4. The constant part is summed in advance, so
+//! each frame costs only the sum over the 18 bytes of the stamp, and the receiver can verify every byte. A template
+//! is deterministic: the same size, flow, sequence number and time give the same bytes.
 
 use crate::checksum::OnesComplementSum;
 use crate::error::{TemplateError, WireError};
@@ -17,20 +17,20 @@ use crate::stamp::{StampFront, StampWords, STAMP_BYTES};
 use crate::template_config::TemplateConfig;
 use crate::udp::written;
 
-/// Ethernet, IPv4 and UDP: what every frame has at least before the stamp (bytes).
+/// Minimum length of the headers before the stamp: Ethernet, IPv4 and UDP (bytes).
 const LEAST_HEADER_BYTES: usize = 14 + 20 + 8;
 
-/// One flow, ready to be written.
+/// Precomputed fields and sums of one flow.
 #[derive(Debug, Clone, Copy)]
 struct Flow {
     fields: FlowFields,
     address_sum: u16,
-    /// addresses and ports
+    /// sum of addresses and ports
     constant_sum: u16,
     stamp: StampFront,
 }
 
-/// Frames of one stream, ready to be written to buffers.
+/// The frames of one stream, ready to be written to buffers.
 #[derive(Debug, Clone)]
 pub struct FrameTemplate {
     heads: Box<[Head]>,
@@ -45,7 +45,7 @@ pub struct FrameTemplate {
 }
 
 impl FrameTemplate {
-    /// Build the frames of `config`, or say what does not fit.
+    /// Build the template for `config`; return an error if the configuration is invalid.
     pub fn new(config: &TemplateConfig) -> Result<Self, TemplateError> {
         check(config)?;
         let flows = config.flows.fields(config.transport)?;
@@ -83,8 +83,8 @@ impl FrameTemplate {
         Ok(Self { heads, flows, filler, version, transport, tunnel, layout, stamped, tag })
     }
 
-    /// Write the frame number `sequence` of `flow` in the size number `size`, sent at `tx_time_ns`, to the start of
-    /// `buffer`; returns its length without FCS (bytes).
+    /// Write frame number `sequence` of `flow`, with size index `size` and transmit time `tx_time_ns`, to the start
+    /// of `buffer`; return its length without FCS (bytes).
     #[inline]
     pub fn emit(
         &self,
@@ -100,7 +100,8 @@ impl FrameTemplate {
         Ok(length)
     }
 
-    /// Prepare a buffer of at least [`Self::largest_bytes`] for [`Self::emit_primed`].
+    /// Write the payload fill to a buffer of at least [`Self::largest_bytes`] bytes, as [`Self::emit_primed`]
+    /// requires.
     pub fn prime(&self, buffer: &mut [u8]) -> Result<(), WireError> {
         let seen_bytes = buffer.len();
         let head_bytes = self.head_bytes();
@@ -113,22 +114,22 @@ impl FrameTemplate {
         Ok(())
     }
 
-    /// The number of flows.
+    /// Return the number of flows.
     pub const fn flow_count(&self) -> usize {
         self.flows.len()
     }
 
-    /// The length of a frame of the size number `size` without FCS (bytes); none when there is no such size.
+    /// Return the length of a frame with size index `size` without FCS (bytes), or none if the index is out of range.
     pub fn memory_bytes(&self, size: usize) -> Option<usize> {
         self.heads.get(size).map(|head| head.memory_bytes)
     }
 
-    /// The length of the largest frame without FCS (bytes).
+    /// Return the length of the largest frame without FCS (bytes).
     pub const fn largest_bytes(&self) -> usize {
         self.head_bytes() + self.filler.len()
     }
 
-    /// Whether its frames carry a stamp.
+    /// Whether the frames of the template have a stamp.
     pub const fn is_stamped(&self) -> bool {
         self.stamped
     }
@@ -137,18 +138,19 @@ impl FrameTemplate {
         self.layout.payload + if self.stamped { STAMP_BYTES } else { 0 }
     }
 
-    /// Where the stamp begins in a frame as sent (bytes).
+    /// Return the offset of the stamp in a sent frame (bytes).
     pub const fn stamp_offset(&self) -> usize {
         self.layout.payload
     }
 
-    /// The tag of the stamps.
+    /// Return the tag of the stamps.
     pub const fn tag(&self) -> u16 {
         self.tag
     }
 
-    /// As [`Self::emit`] for a buffer that [`Self::prime`] was called on: only headers and stamp are written,
-    /// whatever frame of this template the buffer held before. The cost does not grow with the size.
+    /// Write a frame like [`Self::emit`], into a buffer that [`Self::prime`] has filled: only headers and stamp are
+    /// written, whichever frame of this template the buffer contained before. The cost is independent of the frame
+    /// size.
     #[inline]
     pub fn emit_primed(
         &self,
@@ -174,7 +176,8 @@ impl FrameTemplate {
             needed_bytes: head.memory_bytes,
             seen_bytes,
         })?;
-        // The shortest headers are copied without a call; others have a rest.
+        // The constant minimum length lets the compiler inline the copy of the shortest headers; longer headers need
+        // a second copy.
         frame[..LEAST_HEADER_BYTES].copy_from_slice(&head.bytes[..LEAST_HEADER_BYTES]);
         if self.layout.payload > LEAST_HEADER_BYTES {
             let rest = LEAST_HEADER_BYTES..self.layout.payload;
@@ -208,14 +211,16 @@ impl FrameTemplate {
         Ok(head.memory_bytes)
     }
 
-    /// What of a VXLAN tunnel differs by flow.
+    /// Patch the fields of a VXLAN tunnel that differ between flows: the UDP source port and, over IPv6, the UDP
+    /// checksum.
     fn patch_tunnel(&self, tunnel: Tunnel, head: &Head, (flow, fields): (u32, &Flow), packet: &mut [u8]) {
         let TunnelKind::Vxlan { .. } = tunnel.kind else { return };
         let udp = &mut packet[tunnel.ends.ip_bytes()..];
         let source = vxlan_source(flow);
         udp[..2].copy_from_slice(&source.to_be_bytes());
         if let TunnelEnds::V6(..) = tunnel.ends {
-            // What makes the sum of a segment and its addresses nothing: those of an IPv6 header are in it once more.
+            // The inner segment sums to the complement of its pseudo header. An inner IPv6 header contains the
+            // addresses once more, which cancels them out.
             let rest = match self.version {
                 IpVersion::V4 if self.transport.covers_addresses(self.version) => !fields.address_sum,
                 _ => 0,
@@ -244,7 +249,7 @@ fn patch_v6<'a>(flow: &Flow, packet: &'a mut [u8]) -> &'a mut [u8] {
     segment
 }
 
-/// Write what names the flow, the stamp, and the checksum of all; each where the transport has it.
+/// Write the flow's port or identifier fields, the stamp and the transport checksum.
 #[inline]
 fn patch_segment<const NAMES: usize, const CHECKSUM: usize, const HEADER: usize>(
     sum: OnesComplementSum,

@@ -1,4 +1,4 @@
-//! What a template of frames is made of.
+//! The configuration of a frame template.
 
 use crate::ethernet::MacAddress;
 use crate::flows::FlowList;
@@ -6,37 +6,39 @@ use crate::headers::{Payload, Transport, Tunnel};
 use crate::sizes::SizeMix;
 use crate::vlan::VlanTag;
 
-/// What the frames of a template look like.
+/// The configuration of the frames of a template.
 #[derive(Debug, Clone)]
 pub struct TemplateConfig {
-    /// The sizes.
+    /// Frame sizes.
     pub sizes: SizeMix,
-    /// The sender's MAC address.
+    /// MAC address of the sending interface.
     pub source_mac: MacAddress,
-    /// The receiver's (or the first router's) MAC address.
+    /// MAC address of the receiver or of the first router.
     pub destination_mac: MacAddress,
-    /// VLAN tags from the outside in: none, one (802.1Q), or two (802.1ad around 802.1Q).
+    /// VLAN tags, outermost first: none, one (802.1Q), or two (802.1ad around 802.1Q).
     pub vlans: Vec<VlanTag>,
-    /// What stands around the packets of the flows; none: nothing.
+    /// Tunnel that encapsulates the packets of the flows, if any.
     pub tunnel: Option<Tunnel>,
-    /// Addresses and ports.
+    /// Address and port ranges of the flows.
     pub flows: FlowList,
-    /// What carries the payload.
+    /// Transport protocol.
     pub transport: Transport,
-    /// What payloads are filled with.
+    /// Payload fill.
     pub payload: Payload,
-    /// Whether frames may go without a stamp where the smallest has no room for it. None has one then.
+    /// Whether a configuration is accepted if its smallest frame has no room for a stamp. If so, all its frames are
+    /// sent without a stamp.
     pub may_go_unstamped: bool,
-    /// DSCP and ECN of the packets.
+    /// Traffic class of the packets: DSCP and ECN.
     pub traffic_class: u8,
-    /// Time to live, or hop limit (hops).
+    /// IPv4 time to live or IPv6 hop limit (hops).
     pub hop_limit: u8,
-    /// The tag of the stamps: names the trial and the direction.
+    /// Tag of the stamps, which identifies the trial and the direction.
     pub tag: u16,
 }
 
 impl TemplateConfig {
-    /// The frames of the other direction: MAC addresses, addresses and ports swapped, stamped with `tag`.
+    /// Return the configuration for the reverse direction: MAC addresses, IP addresses and ports swapped, stamps with
+    /// `tag`.
     #[must_use]
     pub fn reversed(&self, tag: u16) -> Self {
         Self {

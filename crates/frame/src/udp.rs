@@ -1,4 +1,4 @@
-//! The UDP header (RFC 768) and its checksum over IPv4 and IPv6 (where it is mandatory: RFC 8200 8.1).
+//! The UDP header (RFC 768) and its checksum over IPv4, and over IPv6, where it is mandatory (RFC 8200 8.1).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -8,23 +8,23 @@ use crate::length::whole;
 
 const HEADER: &str = "UDP";
 
-/// The addresses that a UDP checksum also covers.
+/// The addresses of the pseudo header, which the transport checksum covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pseudo {
-    /// Source and destination over IPv4, where a checksum of zero means that there is none.
+    /// Source and destination over IPv4, where a UDP checksum of zero means no checksum.
     V4(Ipv4Addr, Ipv4Addr),
-    /// Source and destination over IPv6, where there is always a checksum.
+    /// Source and destination over IPv6, where the checksum is mandatory.
     V6(Ipv6Addr, Ipv6Addr),
 }
 
 impl Pseudo {
-    /// The sum of the pseudo header of a datagram of `udp_bytes` (header and payload).
+    /// Return the sum of the pseudo header for a datagram of `udp_bytes` (header and payload).
     #[inline]
     pub fn sum(&self, udp_bytes: u16) -> OnesComplementSum {
         self.sum_of(UdpRepr::PROTOCOL, udp_bytes)
     }
 
-    /// Source and destination, those of IPv4 filled up with zeros.
+    /// Return source and destination address; IPv4 addresses are padded with zeros.
     pub(crate) fn octets(&self) -> ([u8; 16], [u8; 16]) {
         let filled = |address: &Ipv4Addr| {
             let [a, b, c, d] = address.octets();
@@ -36,7 +36,7 @@ impl Pseudo {
         }
     }
 
-    /// The sum of the pseudo header of a segment of another protocol.
+    /// Return the sum of the pseudo header for a segment of `protocol`.
     #[inline]
     pub(crate) fn sum_of(&self, protocol: u8, segment_bytes: u16) -> OnesComplementSum {
         let lengths = OnesComplementSum::new().add_word(u16::from(protocol)).add_word(segment_bytes);
@@ -51,13 +51,14 @@ impl Pseudo {
     }
 }
 
-/// The checksum of a `datagram` (header and payload, the checksum field as zero), as it is written: never zero.
+/// Compute the UDP checksum of a `datagram` (header with a zero checksum field, and payload); the result is never
+/// zero.
 pub fn udp_checksum(pseudo: Pseudo, datagram: &[u8]) -> u16 {
     let length = u16::try_from(datagram.len()).unwrap_or(u16::MAX);
     written(pseudo.sum(length).add_bytes(datagram).checksum())
 }
 
-/// A computed checksum of zero is written as its other form, because zero means none (RFC 768).
+/// Replace a computed checksum of zero with 0xffff, because zero means no checksum (RFC 768).
 #[inline]
 pub(crate) const fn written(checksum: u16) -> u16 {
     if checksum == 0 {
@@ -67,46 +68,46 @@ pub(crate) const fn written(checksum: u16) -> u16 {
     }
 }
 
-/// Bytes read as a UDP datagram.
+/// A read-only view of bytes as a UDP datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct UdpView<'a>(&'a [u8]);
 
 impl<'a> UdpView<'a> {
-    /// Take `bytes` as a datagram, if they hold the header.
+    /// Create a view of `bytes`; fail if they are shorter than the UDP header.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
         whole(HEADER, UdpRepr::BYTES, bytes).map(Self)
     }
 
-    /// The sender's port.
+    /// Return the source port.
     pub const fn source_port(&self) -> u16 {
         u16::from_be_bytes([self.0[0], self.0[1]])
     }
 
-    /// The receiver's port.
+    /// Return the destination port.
     pub const fn destination_port(&self) -> u16 {
         u16::from_be_bytes([self.0[2], self.0[3]])
     }
 
-    /// The length of header and payload, as it says itself (bytes).
+    /// Return the length field: length of header and payload (bytes).
     #[inline]
     pub const fn length_bytes(&self) -> u16 {
         u16::from_be_bytes([self.0[4], self.0[5]])
     }
 
-    /// The checksum as written.
+    /// Return the checksum field.
     #[inline]
     pub const fn checksum(&self) -> u16 {
         u16::from_be_bytes([self.0[6], self.0[7]])
     }
 
-    /// The payload; none where the length is nonsense.
+    /// Return the payload; empty if the length field is invalid.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.0.get(UdpRepr::BYTES..usize::from(self.length_bytes())).unwrap_or_default()
     }
 
-    /// Refuse lengths that do not hold a header or leave the bytes.
+    /// Verify that the length field is not below the header length and not above the available bytes.
     #[inline]
     pub fn check_length(&self) -> Result<(), WireError> {
         let length = usize::from(self.length_bytes());
@@ -118,7 +119,7 @@ impl<'a> UdpView<'a> {
         Ok(())
     }
 
-    /// Refuse a wrong checksum, and none over IPv6. The length was checked before.
+    /// Verify the checksum; refuse a zero checksum over IPv6. The caller has verified the length.
     #[inline]
     pub fn check_checksum(&self, pseudo: Pseudo) -> Result<(), WireError> {
         let wrong = Err(WireError::Checksum { header: HEADER });
@@ -133,24 +134,24 @@ impl<'a> UdpView<'a> {
     }
 }
 
-/// A meaningful UDP header.
+/// A validated UDP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpRepr {
-    /// The sender's port; 0 says that there is none.
+    /// Source port; 0 if unused.
     pub source_port: u16,
-    /// The receiver's port.
+    /// Destination port.
     pub destination_port: u16,
-    /// The length of the payload, at most 65527 (bytes).
+    /// Length of the payload, at most 65527 (bytes).
     pub payload_bytes: u16,
 }
 
 impl UdpRepr {
-    /// The length of the header (bytes).
+    /// Length of the header (bytes).
     pub const BYTES: usize = 8;
-    /// UDP's protocol number.
+    /// IP protocol number of UDP.
     pub const PROTOCOL: u8 = 0x11;
 
-    /// The meaning of `view` between the addresses of `pseudo`: length and checksum are right.
+    /// Parse the header in `view`, with the addresses in `pseudo`; refuse a wrong length or checksum.
     pub fn parse(view: &UdpView<'_>, pseudo: Pseudo) -> Result<Self, WireError> {
         view.check_length()?;
         view.check_checksum(pseudo)?;
@@ -161,8 +162,8 @@ impl UdpRepr {
         })
     }
 
-    /// Write the header to the start of `datagram`, whose payload is already there and is summed into the
-    /// checksum; returns the header's length (bytes).
+    /// Write the header to the start of `datagram`, whose payload must be in place because the checksum covers it;
+    /// return the header length (bytes).
     pub fn emit(&self, pseudo: Pseudo, datagram: &mut [u8]) -> Result<usize, WireError> {
         let length = self.payload_bytes.checked_add(8).ok_or_else(|| WireError::Field {
             header: HEADER,

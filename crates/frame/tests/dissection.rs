@@ -1,4 +1,5 @@
-//! tshark, which we did not write, reads what a template emits: addresses, tags, lengths and checksums.
+//! Tests that tshark, an independent implementation, reads the addresses, tags, lengths and checksums of a template's
+//! frames correctly.
 
 mod common;
 
@@ -42,7 +43,7 @@ fn sizes() -> SizeMix {
 }
 
 #[test]
-fn the_smallest_frame_dissects_as_meant() {
+fn smallest_frame_is_dissected_as_configured() {
     let config = v4(SizeMix::single(64).expect("a size"), 0);
     let Some(rows) = dissect(&FIELDS, &frames(&config, &[0, 250])) else { return };
     let meant = |source: &str, destination: &str, port: &str| {
@@ -70,7 +71,7 @@ fn the_smallest_frame_dissects_as_meant() {
 }
 
 #[test]
-fn every_combination_of_headers_has_good_checksums_and_lengths() {
+fn every_header_combination_has_valid_checksums_and_lengths() {
     for tags in 0..=2u16 {
         for (config, ip_bytes) in [(v4(sizes(), tags), 20), (v6(sizes(), tags), 40)] {
             let Some(rows) = dissect(&FIELDS, &frames(&config, &[0, 1, 99, 5000, 10_099])) else { return };

@@ -1,4 +1,5 @@
-//! Frames that were recorded elsewhere: stamped where there is room, with right checksums, by us and by tshark.
+//! Tests that frames recorded by other programs are stamped if they have room for a stamp, and that iolab and tshark
+//! find their checksums correct.
 
 mod common;
 
@@ -25,11 +26,12 @@ fn recorded(config: &TemplateConfig, flow: u32) -> Vec<u8> {
     let template = FrameTemplate::new(config).expect("a template");
     let mut buffer = vec![0; template.largest_bytes()];
     template.emit(0, flow, 3, 4, &mut buffer).expect("a frame");
-    // As captures of a sender show them: a card makes the checksum later.
+    // The checksums are as in captures at a sender, where the network card computes them later.
     buffer
 }
 
-/// Every transport, in no tunnel, VXLAN and GRE, over both versions, their stamps and checksums spoilt.
+/// Return frames of every transport, without a tunnel, in VXLAN and in GRE, over both IP versions, with invalid stamps
+/// and checksums.
 fn samples() -> Vec<Vec<u8>> {
     let ends = TunnelEnds::V4([198, 18, 9, 1].into(), [198, 19, 9, 1].into());
     let tunnels = [None, Some(TunnelKind::Vxlan { vni: 5 }), Some(TunnelKind::Gre)];
@@ -41,7 +43,7 @@ fn samples() -> Vec<Vec<u8>> {
                 let config = TemplateConfig { tunnel, transport, payload: Payload::Random(1), ..base };
                 let mut frame = recorded(&config, 7);
                 let last = frame.len() - 1;
-                frame[last] ^= 0x55; // no checksum holds now
+                frame[last] ^= 0x55; // now all checksums are wrong
                 found.push(frame);
             }
         }
@@ -67,7 +69,7 @@ fn sent(replay: &Replay, index: usize) -> Vec<u8> {
 }
 
 #[test]
-fn recorded_frames_carry_the_stamp_and_right_checksums() {
+fn recorded_frames_carry_the_stamp_and_valid_checksums() {
     let frames: Vec<_> = (0..).zip(samples()).collect();
     let replay = replay(&frames);
     assert_eq!((replay.recording.unstamped_frames(), replay.recording.times_ns().len()), (0, 18));
@@ -98,7 +100,7 @@ fn recorded_frames_carry_the_stamp_and_right_checksums() {
 }
 
 #[test]
-fn frames_without_room_are_sent_as_they_are_and_counted_apart() {
+fn recorded_frames_without_room_for_a_stamp_are_sent_unchanged() {
     let short = TemplateConfig {
         transport: Transport::Tcp,
         may_go_unstamped: true,
@@ -114,14 +116,14 @@ fn frames_without_room_are_sent_as_they_are_and_counted_apart() {
 }
 
 #[test]
-fn frames_of_the_same_addresses_and_ports_are_of_one_flow() {
+fn recorded_frames_with_equal_addresses_and_ports_are_one_flow() {
     let config = v4(sizes(), 0);
     let frames = [1, 2, 1, 3, 1].map(|flow| (0, recorded(&config, flow)));
     assert_eq!(*replay(&frames).recording.flows(), [0, 1, 0, 2, 0]);
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_with_its_place() {
+fn invalid_recording_is_refused_with_its_location() {
     let frame = vec![0; 60];
     let whole = entries(&[(5, frame.clone()), (6, frame.clone())]);
     let refused = |bytes: &[u8]| Recording::new(bytes.into()).map(|_| ()).expect_err("refused");
@@ -133,7 +135,7 @@ fn what_cannot_be_sent_is_refused_with_its_place() {
 }
 
 #[test]
-fn no_bytes_make_a_recording_panic() {
+fn arbitrary_bytes_in_a_recording_cause_no_panic() {
     let mut numbers = common::Numbers(5);
     let samples = samples();
     for _ in 0..3000 {

@@ -1,4 +1,5 @@
-//! No bytes make a reader panic. `IOLAB_FUZZ_CASES` sets how many random frames are read (default 100 000), a tenth of them as recordings.
+//! Tests that no bytes make a parser panic. `IOLAB_FUZZ_CASES` sets how many random frames are read (default 100 000),
+//! a tenth of them as recordings.
 
 mod common;
 
@@ -17,7 +18,8 @@ fn cases() -> u64 {
     std::env::var("IOLAB_FUZZ_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000)
 }
 
-/// Frames of ours over every combination of headers: random bytes alone hardly pass the first header.
+/// Generate valid frames with every combination of headers, because random bytes alone hardly ever form a valid first
+/// header.
 fn samples() -> Vec<Vec<u8>> {
     let size = || SizeMix::single(132).expect("a size");
     let configs = (0..=2).flat_map(|tags| [v4(size(), tags), v6(size(), tags)]);
@@ -31,7 +33,7 @@ fn samples() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Random bytes, or a frame of ours cut, lengthened and damaged.
+/// Generate random bytes, or a valid frame that is truncated, extended and damaged.
 fn mutate(numbers: &mut Numbers, samples: &[Vec<u8>], frame: &mut Vec<u8>) {
     frame.clear();
     if numbers.below(4) == 0 {
@@ -51,7 +53,7 @@ fn mutate(numbers: &mut Numbers, samples: &[Vec<u8>], frame: &mut Vec<u8>) {
     }
 }
 
-/// Call every accessor and parser at every place where a frame may hold a header.
+/// Call every accessor and parser at every offset at which a frame may contain a header.
 fn read_everything(frame: &[u8]) -> u64 {
     let mut sum = 0u64;
     for offset in [0, 14, 18, 22, 34, 38, 42, 54, 58, 62] {
@@ -82,7 +84,7 @@ fn read_everything(frame: &[u8]) -> u64 {
 }
 
 #[test]
-fn no_bytes_make_a_reader_panic() {
+fn arbitrary_bytes_cause_no_panic_in_a_reader() {
     let samples = samples();
     let mut numbers = Numbers(0x10_1ab);
     let mut frame = Vec::new();
@@ -104,7 +106,8 @@ fn no_bytes_make_a_reader_panic() {
     assert!(ours > 0 && corrupted > 0 && foreign > 0, "each kind was met: {ours}, {corrupted}, {foreign}");
 }
 
-/// Frames as they come from the controller, the entries damaged too: read or refused, and what is read is sent.
+/// Recordings in the controller's format, some with damaged entries, are read or refused; frames of a recording that
+/// was read can be sent.
 #[test]
 fn any_recording_is_read_or_refused() {
     let samples = samples();
@@ -151,7 +154,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn ethernet_reads_as_it_is_written(destination in mac(), source in mac(), ether_type in 0x600..=u16::MAX) {
+    fn ethernet_header_reads_back_as_written(destination in mac(), source in mac(), ether_type in 0x600..=u16::MAX) {
         let mut source = source;
         source.0[0] &= 0xfe;
         let repr = EthernetRepr { destination, source, ether_type: EtherType(ether_type) };
@@ -162,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn a_tag_reads_as_it_is_written(id in 0..4095u16, priority in 0..8u8, drop_eligible: bool, next: u16) {
+    fn vlan_tag_reads_back_as_written(id in 0..4095u16, priority in 0..8u8, drop_eligible: bool, next: u16) {
         let repr = VlanRepr { tag: VlanTag { id, priority, drop_eligible }, ether_type: EtherType(next) };
         let mut bytes = [0; 4];
         prop_assert_eq!(repr.emit(&mut bytes), Ok(4));
@@ -170,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn ipv4_reads_as_it_is_written(
+    fn ipv4_header_reads_back_as_written(
         addresses: [u32; 2], protocol: u8, traffic_class: u8, identification: u16, dont_fragment: bool,
         ttl: u8, payload_bytes in 0..2000u16,
     ) {
@@ -184,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn ipv6_reads_as_it_is_written(
+    fn ipv6_header_reads_back_as_written(
         addresses: [u128; 2], next_header: u8, traffic_class: u8, flow_label in 0..=0xf_ffffu32,
         hop_limit: u8, payload_bytes in 0..2000u16,
     ) {
@@ -198,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn udp_reads_as_it_is_written(
+    fn udp_header_reads_back_as_written(
         addresses: [u128; 2], source_port: u16, destination_port: u16,
         payload in proptest::collection::vec(any::<u8>(), 0..300),
     ) {
@@ -215,7 +218,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stamp_reads_as_it_is_written(tag: u16, flow in 0..1u32 << 20, sequence in 0..1u64 << 36, sent: u64, later in 0..1u64 << 38) {
+    fn stamp_reads_back_as_written(tag: u16, flow in 0..1u32 << 20, sequence in 0..1u64 << 36, sent: u64, later in 0..1u64 << 38) {
         let stamp = Stamp { tag, flow, sequence, tx_time_ns: sent };
         let read = Stamp::from_bytes(&stamp.to_bytes()).expect("whole");
         prop_assert_eq!((read.tag, read.flow, read.sequence), (tag, flow, sequence));

@@ -1,13 +1,13 @@
-//! Whatever stands in a tap's header and frame, which a guest writes, no bytes make the cutting of super-frames panic.
+//! Tests that no header or frame that a guest writes to a TAP device makes the segmentation of super-frames panic.
 //!
-//! `PROPTEST_CASES=10000000 cargo test --release -p iolab-frame --test super_frames` tries ten million.
+//! `PROPTEST_CASES=10000000 cargo test --release -p iolab-frame --test super_frames` tests ten million frames.
 
 use iolab_frame::{
     finish, is_ecn_capable, mark_congestion, RunHeader, Segments, SMALLEST_FRAME_BYTES, TAP_HEADER_BYTES,
 };
 use proptest::prelude::*;
 
-/// A frame with up to two tags, IPv4 or IPv6, and TCP or UDP, whose tap header says so.
+/// Return a frame with up to two tags, IPv4 or IPv6, and TCP or UDP, and the TAP header that describes it.
 fn whole(tags: usize, v6: bool, tcp: bool, segment: u16, payload: usize) -> Vec<u8> {
     let transport = 14 + 4 * tags + if v6 { 40 } else { 20 };
     let kind = match (tcp, v6) {
@@ -58,7 +58,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_bytes_make_the_cutting_of_super_frames_panic(bytes in frame(), first: u32, count: u32) {
+    fn arbitrary_bytes_cause_no_panic_in_super_frame_segmentation(bytes in frame(), first: u32, count: u32) {
         let segments = Segments::of(&bytes);
         prop_assert!((1..=65_536).contains(&segments.count));
         let first = first % segments.count;
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn the_segments_of_a_super_frame_carry_its_payload_once(
+    fn segments_of_a_super_frame_carry_its_payload_once(
         tags in 0..=2usize, v6: bool, tcp: bool, segment in 1..1500u16, payload in 1..4000usize,
     ) {
         let bytes = whole(tags, v6, tcp, segment, payload);

@@ -1,4 +1,4 @@
-//! What a template emits is read back by the header parsers, byte for byte.
+//! Tests that the header parsers read the frames of a template back, byte for byte.
 
 mod common;
 
@@ -22,14 +22,14 @@ fn frame(config: &TemplateConfig, size: usize, flow: u32, sequence: u64, time_ns
 }
 
 #[test]
-fn the_smallest_frame_is_exactly_headers_and_stamp() {
+fn smallest_frame_is_exactly_headers_and_stamp() {
     let bytes = frame(&v4(single(64), 0), 0, 0, 0, 0);
     assert_eq!(bytes.len(), 60);
     assert_eq!(locate(&bytes).expect("UDP").payload_offset, 42);
 }
 
 #[test]
-fn every_header_of_a_frame_means_what_was_configured() {
+fn every_header_field_has_its_configured_value() {
     let config = v4(single(128), 2);
     let bytes = frame(&config, 0, 101, 7, 9);
     let view = EthernetView::new(&bytes).expect("Ethernet");
@@ -73,7 +73,7 @@ fn every_header_of_a_frame_means_what_was_configured() {
 }
 
 #[test]
-fn ipv6_frames_walk_their_addresses_within_a_64() {
+fn ipv6_flows_vary_their_addresses_within_a_64_prefix() {
     let bytes = frame(&v6(single(84), 0), 0, 102, 0, 0);
     let ip = Ipv6Repr::parse(&Ipv6View::new(&bytes[14..]).expect("IPv6")).expect("IPv6");
     assert_eq!(ip.source, "2001:2:0:8001:ffff::3".parse::<std::net::Ipv6Addr>().expect("an address"));
@@ -86,7 +86,7 @@ fn ipv6_frames_walk_their_addresses_within_a_64() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_the_smallest_size() {
+fn too_small_frame_size_is_refused_with_the_minimum_size() {
     for (config, smallest) in [
         (v4(single(67), 1), 68),
         (v4(single(64), 2), 72),
@@ -105,7 +105,7 @@ fn what_does_not_fit_is_refused_with_the_smallest_size() {
 }
 
 #[test]
-fn checksums_hold_for_every_flow_and_size() {
+fn checksums_are_valid_for_every_flow_and_size() {
     let sizes =
         SizeMix::new(&[84, 85, 594, 1518, 9216].map(|frame_bytes| SizeShare { frame_bytes, weight: 1 }));
     let sizes = sizes.expect("a mix");
@@ -125,7 +125,7 @@ fn checksums_hold_for_every_flow_and_size() {
 }
 
 #[test]
-fn a_primed_buffer_gives_the_same_bytes_whatever_it_held() {
+fn primed_buffer_gives_the_same_bytes_whatever_it_contained() {
     let template = FrameTemplate::new(&v4(SizeMix::simple_imix(), 0)).expect("a template");
     let mut primed = vec![0; template.largest_bytes()];
     template.prime(&mut primed).expect("room");
@@ -139,13 +139,13 @@ fn a_primed_buffer_gives_the_same_bytes_whatever_it_held() {
 }
 
 #[test]
-fn a_frame_depends_on_nothing_but_its_arguments() {
+fn frame_depends_only_on_its_arguments() {
     let config = v4(single(128), 0);
     assert_eq!(frame(&config, 0, 17, 12_345, 678_910), frame(&config, 0, 17, 12_345, 678_910));
 }
 
 #[test]
-fn the_reversed_configuration_swaps_both_ends() {
+fn reversed_template_configuration_swaps_both_ends() {
     let config = v4(single(64), 0);
     let there = frame(&config, 0, 5, 0, 0);
     let back = frame(&config.reversed(1), 0, 5, 0, 0);
@@ -155,7 +155,7 @@ fn the_reversed_configuration_swaps_both_ends() {
 }
 
 #[test]
-fn what_a_template_has_not_is_refused() {
+fn unknown_size_or_flow_of_a_template_is_refused() {
     let template = FrameTemplate::new(&v4(single(64), 0)).expect("a template");
     let mut buffer = [0; 60];
     assert!(matches!(template.emit(1, 0, 0, 0, &mut buffer), Err(WireError::Index { what: "size", .. })));
@@ -168,7 +168,7 @@ fn what_a_template_has_not_is_refused() {
 }
 
 #[test]
-fn damage_is_told_from_foreign_frames() {
+fn damaged_frames_are_distinguished_from_foreign_frames() {
     let config = v4(single(128), 0);
     let template = FrameTemplate::new(&config).expect("a template");
     let inspector = Inspector::new(TAG, template.stamp_offset(), Check::Whole);
@@ -184,7 +184,7 @@ fn damage_is_told_from_foreign_frames() {
         };
         match (inspector.inspect(&damaged), meant) {
             (Inspection::Ours(_), None) => {}
-            // A UDP header that still has a fitting length is found out by its checksum.
+            // A damaged UDP header whose length still fits is detected by its checksum.
             (Inspection::Corrupted(Corruption::Payload), Some(Corruption::Headers)) if byte >= 34 => {}
             (Inspection::Corrupted(seen), Some(meant)) => assert_eq!(seen, meant, "byte {byte}"),
             (seen, meant) => panic!("byte {byte}: {seen:?}, {meant:?} meant"),
@@ -198,7 +198,7 @@ fn damage_is_told_from_foreign_frames() {
 }
 
 #[test]
-fn a_router_and_a_tag_on_the_way_leave_a_frame_ours() {
+fn routed_and_tagged_frame_is_still_recognised() {
     let config = v4(single(68), 1);
     let template = FrameTemplate::new(&config).expect("a template");
     let sent = frame(&config, 0, 1, 2, 3);
@@ -214,7 +214,7 @@ fn a_router_and_a_tag_on_the_way_leave_a_frame_ours() {
 }
 
 #[test]
-fn a_view_of_udp_refuses_a_missing_checksum_over_ipv6_only() {
+fn udp_view_refuses_a_missing_checksum_only_over_ipv6() {
     for (config, allowed) in [(v4(single(84), 0), true), (v6(single(84), 0), false)] {
         let mut bytes = frame(&config, 0, 0, 0, 0);
         let udp = locate(&bytes).expect("UDP").payload_offset - 8;

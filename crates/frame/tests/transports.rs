@@ -1,4 +1,5 @@
-//! TCP, echoes and tunnels: what a template emits is read back by us, and by tshark, which we did not write.
+//! Tests with TCP, echoes and tunnels: iolab, and tshark as an independent implementation, read the frames of a
+//! template back.
 
 mod common;
 
@@ -25,7 +26,8 @@ fn tunnels() -> Vec<Option<Tunnel>> {
     std::iter::once(None).chain(all).collect()
 }
 
-/// Every transport in every tunnel over both versions, tagged or not, with a payload of random bytes.
+/// Return configurations of every transport in every tunnel over both IP versions, tagged or not, with a payload of
+/// random bytes.
 fn every_kind() -> Vec<TemplateConfig> {
     let mut found = Vec::new();
     for (tunnel, transport) in tunnels().into_iter().flat_map(|one| TRANSPORTS.map(|other| (one, other))) {
@@ -51,7 +53,7 @@ fn emit(config: &TemplateConfig, flow: u32, sequence: u64) -> Vec<u8> {
 }
 
 #[test]
-fn every_kind_of_frame_is_recognised_and_its_damage_found() {
+fn every_kind_of_frame_is_recognised_and_its_damage_detected() {
     for config in every_kind() {
         let inspector = Inspector::new(TAG, 42, Check::Whole);
         for flow in [0, 1, 5000, 10_099] {
@@ -65,9 +67,9 @@ fn every_kind_of_frame_is_recognised_and_its_damage_found() {
     }
 }
 
-/// A device that ends a tunnel hands on what was inside.
+/// A device at the end of a tunnel forwards the inner frame.
 #[test]
-fn what_was_taken_out_of_a_tunnel_is_still_recognised() {
+fn decapsulated_frame_is_still_recognised() {
     for ends in ends() {
         let tunnel = Some(Tunnel { ends, kind: VXLAN });
         let config = TemplateConfig { tunnel, transport: Transport::Tcp, ..v4(sizes(), 0) };
@@ -79,7 +81,7 @@ fn what_was_taken_out_of_a_tunnel_is_still_recognised() {
 }
 
 #[test]
-fn tshark_finds_every_checksum_good() {
+fn tshark_finds_every_checksum_valid() {
     let fields = [
         "ip.checksum.status",
         "udp.checksum.status",
@@ -114,7 +116,7 @@ fn tshark_finds_every_checksum_good() {
             (Transport::Icmp, IpVersion::V4) => icmp,
             (Transport::Icmp, IpVersion::V6) => icmp_v6,
         };
-        // VXLAN over IPv4 has no checksum of its own (RFC 7348).
+        // VXLAN over IPv4 has no outer checksum (RFC 7348).
         let free = vxlan.is_some_and(|tunnel| matches!(tunnel.ends, TunnelEnds::V4(..)));
         assert!(checked.ends_with('1') && good(checked, free), "{row:?} of {config:?}");
         assert!(ip.is_empty() || good(ip, false), "{row:?} of {config:?}");
@@ -134,7 +136,7 @@ fn tshark_finds_every_checksum_good() {
 }
 
 #[test]
-fn frames_without_room_for_a_stamp_go_without_or_are_refused() {
+fn frames_without_room_for_a_stamp_are_unstamped_or_refused() {
     let smallest = |transport, tunnel, may_go_unstamped, bytes| {
         let sizes = SizeMix::single(bytes).expect("a size");
         FrameTemplate::new(&TemplateConfig { transport, tunnel, may_go_unstamped, ..v4(sizes, 0) })
@@ -159,7 +161,7 @@ fn frames_without_room_for_a_stamp_go_without_or_are_refused() {
 }
 
 #[test]
-fn a_frame_without_stamp_is_foreign_and_its_checksum_good() {
+fn frame_without_a_stamp_is_foreign_and_has_a_valid_checksum() {
     let sizes = SizeMix::single(64).expect("a size");
     let config = TemplateConfig { transport: Transport::Tcp, may_go_unstamped: true, ..v4(sizes, 0) };
     let bytes = emit(&config, 8, 1);

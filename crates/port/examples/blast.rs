@@ -1,5 +1,5 @@
-//! Sends numbered, time-stamped frames as fast as a port takes them, or at a rate, and says what the port and the
-//! interface counted. The rate is kept on average only; exact pacing is the engine's.
+//! Sends numbered, time-stamped frames as fast as a port accepts them, or at a rate, and prints the counters of the
+//! port and of the interface. The rate is exact on average only; the engine does exact pacing.
 //!
 //! `blast INTERFACE [xdp|live|messages|bare] [size=60] [frames=N] [seconds=2] [rate=PPS] [cpu=N] [batch=256] [slots=N]
 //! [burst=1]`
@@ -17,7 +17,7 @@ use iolab_port::{reserve, AfPacket, AfXdp, BpfLive, Direction, Interface, TxPort
 use iolab_sys::clock::StampClock;
 use iolab_sys::thread;
 
-/// What the command line asks for.
+/// The options on the command line.
 struct Options {
     interface: String,
     path: String,
@@ -63,7 +63,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
     Ok(options)
 }
 
-/// Frames of one flow, 198.18.0.1 to 198.18.0.2, port 9.
+/// Return the template of one flow, from 198.18.0.1 to 198.18.0.2, port 9.
 fn template(options: &Options, source: [u8; 6]) -> Result<FrameTemplate, Box<dyn Error>> {
     let (from, to) = (Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2));
     let config = TemplateConfig {
@@ -83,8 +83,8 @@ fn template(options: &Options, source: [u8; 6]) -> Result<FrameTemplate, Box<dyn
     Ok(FrameTemplate::new(&config)?)
 }
 
-/// Gives every frame its own headers, number, time and CRC, as a measuring sender has to; or, bare, sends what was once
-/// put into the buffers.
+/// Writes headers, number, time and CRC of every frame, as a measuring sender must; with `bare`, sends the initial
+/// content of the buffers unchanged.
 fn blast<P: TxPort>(mut port: P, options: &Options, stamped: bool) -> Result<(), Box<dyn Error>> {
     let interface = Interface::find(&options.interface)?;
     let template = template(options, interface.address)?;
@@ -120,7 +120,7 @@ fn blast<P: TxPort>(mut port: P, options: &Options, stamped: bool) -> Result<(),
     conclude(&mut port, &interface, started.elapsed().as_secs_f64())
 }
 
-/// Waits until nothing is pending, and prints what became of the frames.
+/// Waits until no frame is pending, and prints the counts of accepted, refused and lost frames.
 fn conclude<P: TxPort>(port: &mut P, interface: &Interface, seconds: f64) -> Result<(), Box<dyn Error>> {
     let drained = Instant::now();
     while port.stats()?.pending_frames > 0 && drained.elapsed() < Duration::from_millis(200) {

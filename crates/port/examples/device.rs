@@ -1,5 +1,5 @@
-//! Holds an XDP device on an interface until its input closes, then says what it counted: a sink, a reflector, a
-//! forwarder, a token bucket, a lossy line.
+//! Attaches an XDP device (a sink, a reflector, a forwarder, a token bucket or a lossy line) to an interface until
+//! standard input closes, then prints its counters.
 //!
 //! `device INTERFACE drop|pass|reflect|to=INDEX [bucket=PPS,BURST | every=N | random=PER_BILLION,SEED] [generic]`
 

@@ -1,4 +1,5 @@
-//! Waits up to 10 s for stamped frames, checks each in full until they end, and says what it saw and what it lost itself.
+//! Waits up to 10 s for stamped frames, checks each frame completely until no more arrive, and prints the counts of
+//! frames that it received and of frames that it lost.
 //!
 //! `sink INTERFACE [native|generic|packet] [seconds=2] [cpu=N] [batch=64]`
 
@@ -10,7 +11,7 @@ use iolab_frame::{Check, Inspector};
 use iolab_port::{receive, AfPacket, AfXdp, Attach, Direction, RxPort};
 use iolab_sys::thread;
 
-/// The sender has ended when nothing came for this long.
+/// Time without a frame after which the sender counts as finished.
 const IDLE: Duration = Duration::from_millis(150);
 
 #[allow(clippy::print_stdout)] // a program's result

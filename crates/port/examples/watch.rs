@@ -1,6 +1,6 @@
-//! Hangs a watch on an interface for some time, and says what it counted.
+//! Attaches a watch to an interface for some time, and prints its counts.
 //!
-//! `watch INTERFACE [bins|flows|idle] [seconds=2]`; `idle` hangs a program there that does nothing.
+//! `watch INTERFACE [bins|flows|idle] [seconds=2]`; `idle` attaches a program that does nothing.
 
 #![allow(clippy::print_stdout)] // the result
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use iolab_port::{Hook, KernelWatch, LAG_US, MOST_FLOWS};
 use iolab_sys::clock;
 
-/// Windows of flows. (us)
+/// Window of the flow counters (us).
 const FLOW_WINDOW_US: u32 = 12;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,4 +1,4 @@
-//! An end of a wire: a tap, or a veth pair where every frame comes apart.
+//! One end of an emulated link: a TAP device, or a veth pair for links without super-frames.
 
 use std::os::fd::RawFd;
 
@@ -6,20 +6,20 @@ use crate::error::PortError;
 use crate::tap::{Given, TapFrame, TapPort};
 use crate::veth::VethPort;
 
-/// What frames come from and go to. Each has the header of a tap before it.
+/// The device at one end of an emulated link. Each frame is preceded by a `virtio_net_hdr`.
 #[derive(Debug)]
 pub enum End {
-    /// One call of the kernel for each frame, and super-frames whole.
+    /// A TAP device: one system call per frame, super-frames are not segmented.
     Tap(TapPort),
-    /// Rings that are shared with the kernel.
+    /// A veth pair with rings shared with the kernel.
     Veth(Box<VethPort>),
 }
 
 impl End {
-    /// Take a frame that left the interface; none when no more came.
+    /// Read a frame that the interface sent; return none if no frame is queued.
     ///
     /// # Errors
-    /// When the interface has gone.
+    /// Fails if the interface is gone.
     #[inline]
     pub fn read(&mut self, room: &mut [u8]) -> Result<Option<TapFrame>, PortError> {
         match self {
@@ -28,22 +28,22 @@ impl End {
         }
     }
 
-    /// Whether it holds frames that do not end a wait for some.
+    /// Whether frames are buffered that `poll` on the file descriptor does not report.
     pub fn has_more(&self) -> bool {
         matches!(self, Self::Veth(veth) if veth.has_more())
     }
 
-    /// So many frames are about to be written, and then flushed.
+    /// Announce that `frames` frames will be written before the next flush.
     pub fn expect(&mut self, frames: usize) {
         if let Self::Veth(veth) = self {
             veth.expect(frames);
         }
     }
 
-    /// Let a frame arrive at the interface: its header, and what stands behind that. At the next flush at the latest.
+    /// Deliver a frame to the interface, from `header` and `rest`, at the next flush at the latest.
     ///
     /// # Errors
-    /// When the interface has gone.
+    /// Fails if the interface is gone.
     #[inline]
     pub fn write(&mut self, header: &[u8], rest: &[u8]) -> Result<Given, PortError> {
         match self {
@@ -52,10 +52,10 @@ impl End {
         }
     }
 
-    /// See that what was written arrives.
+    /// Deliver all written frames.
     ///
     /// # Errors
-    /// When the interface has gone.
+    /// Fails if the interface is gone.
     #[inline]
     pub fn flush(&mut self) -> Result<(), PortError> {
         match self {
@@ -64,10 +64,10 @@ impl End {
         }
     }
 
-    /// Frames that were taken and that the interface did not take in the end, since it was made.
+    /// Return the number of written frames that the interface finally refused since it was created.
     ///
     /// # Errors
-    /// When it has gone.
+    /// Fails if the interface is gone.
     pub fn refused_frames(&self) -> Result<u64, PortError> {
         match self {
             Self::Tap(_) => Ok(0),
@@ -75,23 +75,24 @@ impl End {
         }
     }
 
-    /// Frames that left the interface as it counts and were lost before they could be read, since it was made.
+    /// Return the number of frames that the interface counted as sent but that were lost before they could be read,
+    /// since the interface was created.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// Fails if the kernel does not return its counters.
     pub fn unread_frames(&mut self) -> Result<u64, PortError> {
         match self {
-            Self::Tap(_) => Ok(0), // the interface counts them as dropped
+            Self::Tap(_) => Ok(0), // the interface counts unread frames as dropped
             Self::Veth(veth) => veth.unread_frames(),
         }
     }
 
-    /// Whether super-frames of UDP come whole.
+    /// Whether UDP super-frames are read without segmentation.
     pub const fn udp_super_frames(&self) -> bool {
         matches!(self, Self::Tap(tap) if tap.udp_super_frames)
     }
 
-    /// Why the kernel does not stamp frames as they come; none: it does.
+    /// Return the reason why the kernel does not stamp arriving frames; none if the kernel stamps them.
     pub fn unstamped(&self) -> Option<String> {
         match self {
             Self::Tap(tap) => tap.unstamped(),
@@ -99,7 +100,7 @@ impl End {
         }
     }
 
-    /// What carries the frames, in words.
+    /// Return a description of the path of the frames.
     pub fn path(&self) -> String {
         match self {
             Self::Tap(_) => "tap".to_owned(),
@@ -107,7 +108,7 @@ impl End {
         }
     }
 
-    /// To wait for frames.
+    /// Return the file descriptor on which to wait for frames.
     pub fn fd(&self) -> RawFd {
         match self {
             Self::Tap(tap) => tap.fd(),

@@ -1,155 +1,155 @@
-//! What can go wrong when a port is opened or used, one variant per cause with the values seen.
+//! Errors of opening and using ports, one variant per cause with the relevant values.
 
 use std::io;
 
 use iolab_sys::bpf::BpfError;
 
-/// Why a port could not be opened or used. Nothing was changed on the interface.
+/// The reason why a port could not be opened or used. The interface was not changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PortError {
-    /// The name is not one an interface can have.
+    /// The name is not a valid interface name.
     #[error("opening a port: {name:?} cannot be an interface's name; allowed are 1 to 15 bytes without '/' and blanks")]
     BadName {
-        /// what was given
+        /// Requested name.
         name: String,
     },
-    /// There is no such interface in this network namespace.
+    /// The network namespace has no interface with this name.
     #[error("opening a port: interface {name} does not exist in this network namespace; `ip link` lists those that do")]
     NoInterface {
-        /// what was given
+        /// Requested name.
         name: String,
     },
-    /// The interface is not up.
+    /// The interface is down.
     #[error("opening a port: interface {name} is down; bring it up first: ip link set dev {name} up")]
     Down {
-        /// the interface
+        /// Interface name.
         name: String,
     },
-    /// The frame does not fit the interface.
+    /// The frame exceeds the MTU of the interface.
     #[error(
         "opening a port: frames of {frame_bytes} B (without FCS) do not fit interface {name} with MTU {mtu_bytes} B; \
          at most {most_bytes} B; send smaller frames or set a larger MTU: ip link set dev {name} mtu N"
     )]
     FrameOverMtu {
-        /// the interface
+        /// Interface name.
         name: String,
-        /// what was asked (bytes, without FCS)
+        /// Requested frame length (bytes, without FCS).
         frame_bytes: usize,
-        /// the interface's MTU (bytes)
+        /// MTU of the interface (bytes).
         mtu_bytes: usize,
-        /// the largest frame that fits (bytes, without FCS)
+        /// Maximum frame length (bytes, without FCS).
         most_bytes: usize,
     },
-    /// The frame does not fit this path's buffers.
+    /// The frame exceeds the buffers of this path.
     #[error("opening a port on {name}: {path} carries frames of at most {most_bytes} B, asked were {frame_bytes} B; use AF_PACKET")]
     FrameOverPath {
-        /// the interface
+        /// Interface name.
         name: String,
-        /// the path
+        /// Name of the path.
         path: &'static str,
-        /// what was asked (bytes, without FCS)
+        /// Requested frame length (bytes, without FCS).
         frame_bytes: usize,
-        /// the largest frame of the path (bytes)
+        /// Maximum frame length of the path (bytes).
         most_bytes: usize,
     },
-    /// More senders than the interface has transmit queues.
+    /// The interface has fewer transmit queues than the requested senders.
     #[error("opening a port on {name}: {senders} senders need a transmit queue each; the interface uses {queues} (ethtool -L)")]
     SendQueues {
-        /// the interface
+        /// Interface name.
         name: String,
-        /// how many senders were asked for
+        /// Requested number of senders.
         senders: u32,
-        /// how many transmit queues it uses
+        /// Number of transmit queues in use.
         queues: u32,
     },
-    /// Several senders by a path that has one.
+    /// Several senders were requested for a path that supports one.
     #[error("opening a port on {name}: {path} has one sender, {senders} were asked for; choose AF_XDP")]
     OneSender {
-        /// the interface
+        /// Interface name.
         name: String,
-        /// the path
+        /// Name of the path.
         path: &'static str,
-        /// how many senders were asked for
+        /// Requested number of senders.
         senders: u32,
     },
     /// The queue does not exist.
     #[error("opening a port on {name}: queue {queue} does not exist; the interface has {queues}: 0 to {last}", last = queues.saturating_sub(1))]
     NoQueue {
-        /// the interface
+        /// Interface name.
         name: String,
-        /// what was asked
+        /// Requested queue.
         queue: u32,
-        /// how many it has
+        /// Number of queues.
         queues: u32,
     },
-    /// The interface carries somebody else's XDP program.
+    /// The interface has an XDP program of a different owner.
     #[error(
         "opening a port: interface {name} already carries XDP program {program_id} ({mode}); it is left in place. \
          Remove it (ip link set dev {name} xdp off), or ask to replace it while the port is open (force)"
     )]
     ProgramPresent {
-        /// the interface
+        /// Interface name.
         name: String,
-        /// the kernel's number of the program
+        /// BPF program id.
         program_id: u32,
-        /// how it is attached: native, generic or offloaded
+        /// Attach mode: native, generic or offloaded.
         mode: &'static str,
     },
-    /// The queue is used by another `AF_XDP` socket.
+    /// A different `AF_XDP` socket uses the queue.
     #[error("opening a port on {name}: queue {queue} is used by another AF_XDP socket (waited {waited_ms} ms); close it or use another queue")]
     QueueBusy {
-        /// the interface
+        /// Interface name.
         name: String,
-        /// the queue
+        /// Queue index.
         queue: u32,
-        /// how long binding was retried (ms)
+        /// Time for which the bind was retried (ms).
         waited_ms: u64,
     },
-    /// A right is missing.
+    /// A capability or permission is missing.
     #[error("{doing}: not permitted ({errno}); needed: {needed}")]
     NotPermitted {
-        /// what was being done
+        /// Failed operation.
         doing: &'static str,
-        /// the right that would allow it
+        /// Required capability.
         needed: &'static str,
-        /// what the kernel said
+        /// Error of the system call.
         errno: io::Error,
     },
     /// The kernel's verifier refused a program.
     #[error("loading the XDP program {program}: refused by the kernel ({errno}): {log}")]
     ProgramRefused {
-        /// which program
+        /// Name of the program.
         program: &'static str,
-        /// what the kernel said
+        /// Error of the system call.
         errno: io::Error,
-        /// the verifier's last lines
+        /// Last lines of the verifier log.
         log: String,
     },
-    /// A value is outside of what is possible.
+    /// A value is out of range.
     #[error("opening a port: {what} is {seen}; allowed: {allowed}")]
     BadValue {
-        /// the setting
+        /// Name of the setting.
         what: &'static str,
-        /// its value
+        /// Invalid value.
         seen: u64,
-        /// what it may be
+        /// Description of the allowed values.
         allowed: &'static str,
     },
-    /// Any other refusal of the kernel.
+    /// Any other failure of a system call.
     #[error("{doing}: {syscall} failed: {errno}")]
     System {
-        /// what was being done
+        /// Failed operation.
         doing: &'static str,
-        /// the call
+        /// Name of the system call.
         syscall: &'static str,
-        /// what the kernel said
+        /// Error of the system call.
         errno: io::Error,
     },
 }
 
 impl PortError {
-    /// Turns the kernel's answer into an error that says what was being done.
+    /// Convert an error of a system call to a port error that names the failed operation.
     pub(crate) fn of(doing: &'static str, syscall: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |errno| match errno.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => {
@@ -159,13 +159,13 @@ impl PortError {
         }
     }
 
-    /// True when the same may work a little later: something was full, or a signal came.
+    /// Whether a retry of the operation may succeed: a buffer was full, or a signal interrupted the call.
     pub(crate) fn is_busy(&self) -> bool {
         let Self::System { errno, .. } = self else { return false };
         matches!(errno.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ENOSPC | libc::ENOMEM))
     }
 
-    /// True when another path may work where this one did not: rights or features are missing, not the interface.
+    /// Whether a different path may succeed: the cause is a missing permission or feature, not the interface.
     pub fn may_fall_back(&self) -> bool {
         match self {
             Self::NotPermitted { .. } | Self::FrameOverPath { .. } | Self::ProgramRefused { .. } => true,
@@ -207,9 +207,9 @@ fn right_for(syscall: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    /// What was full may have room later; what is wrong stays wrong.
+    /// A full queue may have room later; an invalid request stays invalid.
     #[test]
-    fn a_full_kernel_is_busy() {
+    fn full_kernel_queue_gives_a_busy_error() {
         let seen = |errno| PortError::of("sending", "bpf")(io::Error::from_raw_os_error(errno)).is_busy();
         let (full, wrong) =
             ([libc::EAGAIN, libc::ENOSPC, libc::ENOMEM], [libc::ENETDOWN, libc::ENXIO, libc::EPERM]);

@@ -1,5 +1,5 @@
-//! One interface as the kernel describes it over route netlink: index, MTU, address, counters, XDP program. It reads
-//! in the network namespace of the calling thread and changes nothing.
+//! Interface properties over route netlink: index, MTU, address, counters, XDP program. Queries apply to the network
+//! namespace of the calling thread and change nothing.
 
 use std::os::fd::OwnedFd;
 
@@ -8,66 +8,66 @@ use crate::route::{route_socket, Request, HEADER};
 
 const LOOKING: &str = "looking at an interface";
 
-/// What the interface itself has counted.
+/// The interface counters (`rtnl_link_stats64`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InterfaceCounters {
-    /// received (frames)
+    /// Received frames.
     pub rx_frames: u64,
-    /// sent (frames)
+    /// Sent frames.
     pub tx_frames: u64,
-    /// received (bytes)
+    /// Received bytes.
     pub rx_bytes: u64,
-    /// sent (bytes)
+    /// Sent bytes.
     pub tx_bytes: u64,
-    /// receive errors (frames)
+    /// Receive errors (frames).
     pub rx_errors: u64,
-    /// transmit errors (frames)
+    /// Transmit errors (frames).
     pub tx_errors: u64,
-    /// dropped on receipt (frames)
+    /// Frames dropped on receive.
     pub rx_dropped: u64,
-    /// dropped when given to it (frames)
+    /// Frames dropped on transmit.
     pub tx_dropped: u64,
 }
 
-/// An XDP program that an interface carries.
+/// An XDP program attached to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttachedProgram {
-    /// the kernel's number of the program
+    /// BPF program id.
     pub program_id: u32,
-    /// native, generic or offloaded
+    /// Attach mode: native, generic or offloaded.
     pub mode: &'static str,
 }
 
-/// One interface of this network namespace.
+/// An interface of the thread's network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Interface {
-    /// its name
+    /// Interface name.
     pub name: String,
-    /// its index
+    /// Interface index.
     pub index: u32,
-    /// its largest payload (bytes)
+    /// MTU (bytes).
     pub mtu_bytes: usize,
-    /// its hardware address
+    /// MAC address.
     pub address: [u8; 6],
-    /// administratively up
+    /// Whether the interface is administratively up.
     pub up: bool,
-    /// how many receive queues it uses
+    /// Number of receive queues in use.
     pub queues: u32,
-    /// how many transmit queues it uses
+    /// Number of transmit queues in use.
     pub send_queues: u32,
-    /// the XDP program it carries
+    /// Attached XDP program, if any.
     pub program: Option<AttachedProgram>,
-    /// its counters when it was looked at
+    /// Interface counters at the time of the query.
     pub counters: InterfaceCounters,
 }
 
 impl Interface {
-    /// Looks an interface up by name.
+    /// Query an interface by name.
     ///
     /// # Errors
-    /// When the name is none, nothing has it, or the kernel cannot be asked.
+    /// Fails if the name is invalid, the interface does not exist, or the netlink request fails.
     pub fn find(name: &str) -> Result<Self, PortError> {
         if name.is_empty() || name.len() > 15 || name.bytes().any(|byte| byte == b'/' || byte <= b' ') {
             return Err(PortError::BadName { name: name.to_owned() });
@@ -86,15 +86,16 @@ impl Interface {
         }
     }
 
-    /// The largest frame it carries with `vlan_tags` tags; the kernel pardons the first. (bytes, without FCS)
+    /// Return the maximum frame length with `vlan_tags` tags (bytes, without FCS); the kernel does not count the
+    /// first tag against the MTU.
     pub fn most_bytes(&self, vlan_tags: u8) -> usize {
         self.mtu_bytes + 14 + if vlan_tags > 0 { 4 } else { 0 }
     }
 
-    /// Makes sure that frames can be sent and received there.
+    /// Verify that frames of `frame_bytes` can be sent and received on the interface.
     ///
     /// # Errors
-    /// When it is down, or the frame does not fit its MTU.
+    /// Fails if the interface is down, or the frame exceeds its MTU.
     pub fn check(&self, frame_bytes: usize, vlan_tags: u8) -> Result<(), PortError> {
         if !self.up {
             return Err(PortError::Down { name: self.name.clone() });
@@ -107,10 +108,10 @@ impl Interface {
         Ok(())
     }
 
-    /// Reads the counters of now.
+    /// Read the current counters.
     ///
     /// # Errors
-    /// When the interface went away.
+    /// Fails if the interface no longer exists.
     pub fn counters_now(&self) -> Result<InterfaceCounters, PortError> {
         Self::find(&self.name).map(|found| found.counters)
     }
@@ -128,7 +129,7 @@ const IFLA_XDP_FLAGS: u16 = 3;
 const IFLA_XDP_PROG_ID: u16 = 4;
 pub(crate) const NLA_F_NESTED: u16 = 0x8000;
 
-/// A request about the link of that number.
+/// Create a request about the link with this index.
 pub(crate) fn link_request(kind: u16, flags: i32, index: u32) -> Request {
     let mut body = [0; LINK];
     body[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -145,7 +146,7 @@ fn ask_through(socket: &OwnedFd, name: &str) -> std::io::Result<Vec<u8>> {
     link_request(libc::RTM_GETLINK, 0, 0).attribute(IFLA_IFNAME, &terminated).exchange(socket)
 }
 
-/// Sets (a program's descriptor) or removes (-1) the XDP program that is attached by netlink.
+/// Set the XDP program that is attached by netlink (file descriptor), or remove it (-1).
 pub(crate) fn set_program(index: u32, program: i32, flags: u32) -> std::io::Result<()> {
     let nested = Request::inner(&[])
         .attribute(IFLA_XDP_FD, &program.to_ne_bytes())
@@ -154,7 +155,7 @@ pub(crate) fn set_program(index: u32, program: i32, flags: u32) -> std::io::Resu
     request.attribute(IFLA_XDP | NLA_F_NESTED, nested.bytes()).exchange(&route_socket()?).map(drop)
 }
 
-/// Looks at one interface again and again, from whichever namespace.
+/// Queries one interface repeatedly, from any namespace.
 #[derive(Debug)]
 pub struct InterfaceEye {
     socket: OwnedFd,
@@ -162,19 +163,19 @@ pub struct InterfaceEye {
 }
 
 impl InterfaceEye {
-    /// Of an interface of the calling thread's namespace.
+    /// Create a handle for an interface of the calling thread's namespace.
     ///
     /// # Errors
-    /// When the kernel gives no socket.
+    /// Fails if the netlink socket cannot be opened.
     pub fn new(name: &str) -> Result<Self, PortError> {
         let socket = route_socket().map_err(PortError::of(LOOKING, "socket"))?;
         Ok(Self { socket, name: name.to_owned() })
     }
 
-    /// The interface as it is now; the number of its queues is not looked at.
+    /// Query the interface, without the numbers of its queues.
     ///
     /// # Errors
-    /// When it is gone.
+    /// Fails if the interface no longer exists.
     pub fn look(&self) -> Result<Interface, PortError> {
         let reply =
             ask_through(&self.socket, &self.name).map_err(|seen| Interface::not_found(&self.name, seen))?;
@@ -256,18 +257,18 @@ fn program(value: &[u8]) -> Option<AttachedProgram> {
 mod tests {
     use super::*;
 
-    /// The loopback interface is found with the MTU the kernel gives it, and counters only grow.
+    /// The loopback interface is found with the MTU of the kernel, and its counters only grow.
     #[test]
-    fn loopback_is_found() {
+    fn loopback_interface_is_found() {
         let first = Interface::find("lo").unwrap();
         assert_eq!((first.index, first.address, first.program), (1, [0; 6], None));
         assert!(first.mtu_bytes >= 1500);
         assert!(first.counters_now().unwrap().tx_frames >= first.counters.tx_frames);
     }
 
-    /// Names that cannot exist and names that do not exist give different errors.
+    /// Invalid interface names and names of missing interfaces give different errors.
     #[test]
-    fn wrong_names_are_refused() {
+    fn invalid_and_unknown_interface_names_give_different_errors() {
         for name in ["", "a-name-of-sixteen", "a b", "a/b"] {
             assert!(matches!(Interface::find(name), Err(PortError::BadName { .. })), "{name:?}");
         }
@@ -275,9 +276,9 @@ mod tests {
         assert!(matches!(&seen, PortError::NoInterface { name } if name == "iolab-b-none"), "{seen:?}");
     }
 
-    /// A cut or absurd reply gives nothing instead of a panic.
+    /// A truncated or invalid reply gives no result, and no panic.
     #[test]
-    fn cut_replies_give_nothing() {
+    fn truncated_netlink_replies_give_no_result() {
         let reply = ask("lo").unwrap();
         for length in 0..HEADER + LINK {
             assert_eq!(parse("lo", &reply[..length]), None);

@@ -1,15 +1,16 @@
-//! Packet input and output on Linux interfaces: `AF_XDP`, `AF_PACKET`, a port in memory, and ports made of other ports.
-//! It moves bytes and counts them; what frames mean, when they are due and what loss is, others know.
+//! Packet input and output on Linux interfaces: `AF_XDP`, `AF_PACKET`, an in-memory port, and ports that wrap other
+//! ports. This crate transfers and counts bytes; frame contents, transmit times and loss are the concern of its
+//! callers.
 //!
-//! On a veth pair the receiving end works on the *sender's* CPU unless its NAPI is on: give it an XDP program (a
-//! receiving `AF_XDP` port does) or `ethtool -K DEV gro on` with `tso off` at the sender. Frames redirected by XDP to a
-//! veth vanish without an error when the other end has neither.
+//! On a veth pair, the receive processing of the peer runs on the *sender's* CPU unless NAPI is enabled on the peer:
+//! attach an XDP program (as a receiving `AF_XDP` port does) or run `ethtool -K DEV gro on`, with `tso off` on the
+//! sender. The kernel drops frames redirected by XDP to a veth without an error if NAPI is disabled on the peer.
 
-#![allow(unsafe_code)] // Rings and memory shared with the kernel: each block says why it is sound.
-#![allow(clippy::cast_ptr_alignment)] // Mappings begin at pages, and what lies in them at multiples of its alignment.
+#![allow(unsafe_code)] // Shared rings and memory: each unsafe block states why it is sound.
+#![allow(clippy::cast_ptr_alignment)] // Mappings start at page boundaries, and their contents are aligned.
 
 #[cfg(test)]
-extern crate self as iolab_port; // what tests share names the crate as its users do
+extern crate self as iolab_port; // shared test code uses the crate's external name
 
 mod bpf;
 mod end;

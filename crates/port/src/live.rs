@@ -1,6 +1,6 @@
-//! Sends by live frames of the kernel: an XDP program is run once for each frame and redirects it to the interface, with no
-//! socket and no packet buffer of the stack in between. Needs the right to load programs; the *other* end of a veth needs its
-//! NAPI on (an XDP program, or GRO), or its frames vanish.
+//! Sending of live frames: the kernel runs an XDP program once per frame, which redirects the frame to the interface
+//! without a socket or an skb. Live frames need the permission to load BPF programs. On a veth, NAPI must be enabled on
+//! the *peer* (by an XDP program or GRO), otherwise the kernel drops the frames.
 
 use iolab_sys::clock;
 
@@ -9,37 +9,38 @@ use crate::error::PortError;
 use crate::interface::{Interface, InterfaceCounters, InterfaceEye};
 use crate::port::{Path, TxPort, TxStats};
 
-/// Page, headroom and what the kernel keeps with a frame leave so much; the last 64 B are for kernels that keep more.
-/// (bytes, without FCS)
+/// Maximum frame length: a page minus headroom and kernel data; 64 B are reserved for kernels with more data per
+/// frame (bytes, without FCS).
 const MOST_BYTES: usize = 4096 - 256 - 320 - 256 - 64;
 
-/// The frames that one call sends: its own cost, some microseconds, is shared by so many. (frames)
+/// Number of frames per call, which share the call's fixed cost of some microseconds.
 const SLOTS: usize = 1024;
 
-/// A kernel that has no pool left (see `call_gap_ns`; ENOSPC) is left alone for so long, and the next call sends more.
+/// Pause after the kernel reports that no page pool is available (ENOSPC; see `call_gap_ns`); the next call sends
+/// more frames (ns).
 const PAUSE_NS: u64 = 1_000_000;
 
-/// What a port of live frames is to be.
+/// The configuration of a port for live frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BpfLive {
-    /// the interface's name
+    /// Interface name.
     pub interface: String,
-    /// the longest frame (bytes, without FCS)
+    /// Maximum frame length (bytes, without FCS).
     pub frame_bytes: usize,
-    /// VLAN tags in the longest frame
+    /// Number of VLAN tags in the longest frame.
     pub vlan_tags: u8,
 }
 
 impl BpfLive {
-    /// The usual port: 1518 B frames.
+    /// Return the default configuration: frames of 1518 B with FCS.
     pub fn new(interface: &str) -> Self {
         Self { interface: interface.to_owned(), frame_bytes: 1514, vlan_tags: 0 }
     }
 
-    /// Opens a port that sends.
+    /// Open a port for sending.
     ///
     /// # Errors
-    /// When the interface cannot carry the frames, they are too long for live frames, or the kernel refuses.
+    /// Fails if the interface cannot carry the frames, they are too long for live frames, or the kernel refuses.
     pub fn open_tx(&self) -> Result<BpfLiveTx, PortError> {
         let interface = Interface::find(&self.interface)?;
         interface.check(self.frame_bytes, self.vlan_tags)?;
@@ -65,29 +66,29 @@ impl BpfLive {
 }
 
 impl BpfLiveTx {
-    /// Frames that the next flush sends.
+    /// Return the number of frames that the next flush sends.
     pub(crate) const fn waiting(&self) -> usize {
         self.waiting
     }
 }
 
-/// The sending half of a port of live frames.
+/// The sending half of a port for live frames.
 #[derive(Debug)]
 pub struct BpfLiveTx {
     program: LiveProgram,
     eye: InterfaceEye,
-    /// what the interface had counted when the port was opened
+    /// interface counters at the time the port was opened
     before: InterfaceCounters,
     path: Path,
     most_bytes: usize,
-    /// first slot not yet committed
+    /// first slot that is not committed
     next: usize,
     claimed: usize,
-    /// committed and not yet sent
+    /// number of committed frames that are not sent
     waiting: usize,
-    /// the kernel is not called before (ns)
+    /// earliest time of the next call (ns)
     again_ns: u64,
-    /// by slot (bytes)
+    /// frame length per slot (bytes)
     lengths: Vec<usize>,
     stats: TxStats,
 }
@@ -110,7 +111,8 @@ impl TxPort for BpfLiveTx {
 
     #[inline]
     fn claim(&mut self, frames: usize) -> usize {
-        // While the kernel takes none, more would only age here, with the time in them when they should have left.
+        // While the kernel accepts no frames, further frames would only age in the slots, and their transmit stamps
+        // with them.
         let room = if self.again_ns > 0 { 0 } else { SLOTS - self.waiting };
         self.claimed = frames.min(room);
         self.claimed
@@ -135,13 +137,14 @@ impl TxPort for BpfLiveTx {
         self.stats.committed_frames += frames as u64;
     }
 
-    /// A call costs some 6 us besides the frames.
+    /// Return the preferred batch: a call costs about 6 us in addition to the frames.
     fn call_frames(&self) -> usize {
         SLOTS / 2
     }
 
-    /// Each call has a pool of pages with one of 65 533 numbers, which are back some ten milliseconds later, or a second and
-    /// more after the frames of a large call have gone.
+    /// Return the minimum interval between calls (ns). Each call has a page pool with one of 65 533 ids. An id is
+    /// free again after about ten milliseconds, or at least a second after the frames of a large call have been
+    /// freed.
     fn call_gap_ns(&self) -> u64 {
         50_000
     }
@@ -157,14 +160,14 @@ impl TxPort for BpfLiveTx {
         }
         let oldest = (self.next + SLOTS - self.waiting) % SLOTS;
         let waiting = (0..self.waiting).map(|index| self.lengths[(oldest + index) % SLOTS]);
-        // The program cuts the others; a frame of the kernel has at least an Ethernet header.
+        // The program trims shorter frames; the kernel requires at least an Ethernet header.
         let full_bytes = waiting.max().unwrap_or(0).max(14);
         self.stats.kicks += 1;
         let (done, ran) = self.program.run(self.waiting, full_bytes);
         self.waiting -= done.min(self.waiting);
         self.stats.accepted_frames += done as u64;
         match ran.map_err(PortError::of("sending live frames", "bpf")) {
-            // The rest waits for the next flush.
+            // The remaining frames stay queued for the next flush.
             Err(seen) if seen.is_busy() => {
                 self.stats.busy_answers += 1;
                 self.again_ns = clock::now_ns() + PAUSE_NS;
@@ -179,8 +182,8 @@ impl TxPort for BpfLiveTx {
         if !found.up {
             return Err(PortError::Down { name: found.name });
         }
-        // Nobody tells the program what became of a frame; the interface counts what it took and what it did not, some of
-        // it only when the other end has looked.
+        // The kernel does not report the fate of individual frames. The interface counts sent and dropped frames,
+        // some of them only after the peer has processed them.
         let (counted, before) = (found.counters, self.before);
         let (done, mut now) = (self.stats.accepted_frames, self.stats);
         now.accepted_frames = counted.tx_frames.saturating_sub(before.tx_frames).min(done);

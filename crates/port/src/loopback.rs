@@ -1,5 +1,5 @@
-//! A port in memory: what is sent at one end arrives at the other, in the same process. For checks and simulations;
-//! built of the same rings as an `AF_XDP` port, with this process on both sides of them.
+//! An in-memory port: a frame sent at one end arrives at the other, in the same process. The port serves tests and
+//! simulations, and uses the same ring protocol as an `AF_XDP` port, with this process on both sides.
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -20,10 +20,10 @@ struct Cells<T> {
     cells: Box<[UnsafeCell<T>]>,
 }
 
-// SAFETY: the cells are reached through one producer and one consumer, whose protocol gives each cell to one of them.
+// SAFETY: one producer and one consumer access the cells, and the ring protocol assigns each cell to one of them.
 unsafe impl<T: Send> Sync for Cells<T> {}
 
-/// A ring in ordinary memory.
+/// A ring in process memory.
 #[derive(Debug)]
 pub(crate) struct HeapRing<T>(Arc<Cells<T>>);
 
@@ -44,17 +44,17 @@ impl<T: Copy> Memory for HeapRing<T> {
     }
 
     unsafe fn read(&self, slot: u32) -> T {
-        // SAFETY: the caller is the consumer and the slot is filled, so nobody writes it now.
+        // SAFETY: the caller is the consumer and the slot is filled, so no thread writes it now.
         unsafe { *self.0.cells[slot as usize].get() }
     }
 
     unsafe fn write(&self, slot: u32, item: T) {
-        // SAFETY: the caller is the producer and the slot is free, so nobody reads it now.
+        // SAFETY: the caller is the producer and the slot is free, so no thread reads it now.
         unsafe { *self.0.cells[slot as usize].get() = item };
     }
 }
 
-/// Both roles of a new ring; `items` gives the number of slots, a power of two.
+/// Create a ring and return both roles; the length of `items`, a power of two, is the number of slots.
 pub(crate) fn heap_ring<T: Copy>(items: Vec<T>) -> (Producer<HeapRing<T>>, Consumer<HeapRing<T>>) {
     let cells = items.into_iter().map(UnsafeCell::new).collect();
     let (producer, consumer) = (AtomicU32::new(0), AtomicU32::new(0));
@@ -69,11 +69,11 @@ struct Frame {
     stamp_ns: u64,
 }
 
-/// All frames of a line. A frame belongs to whoever holds its number: the list of one end, or one slot of a ring.
+/// All frames of a line. A frame belongs to the holder of its number: the list of one end, or one slot of a ring.
 #[derive(Debug)]
 struct Pool(Box<[UnsafeCell<Frame>]>);
 
-// SAFETY: a number exists once, so a frame is reached from one thread at a time; rings order the hand-over.
+// SAFETY: each number exists once, so only one thread accesses a frame at a time; the rings order the hand-over.
 unsafe impl Sync for Pool {}
 
 impl Pool {
@@ -82,7 +82,7 @@ impl Pool {
     }
 }
 
-/// The sending end.
+/// The sending end of an in-memory line.
 #[derive(Debug)]
 pub struct LoopbackTx {
     pool: Arc<Pool>,
@@ -96,7 +96,7 @@ pub struct LoopbackTx {
     stats: TxStats,
 }
 
-/// The receiving end.
+/// The receiving end of an in-memory line.
 #[derive(Debug)]
 pub struct LoopbackRx {
     pool: Arc<Pool>,
@@ -107,8 +107,8 @@ pub struct LoopbackRx {
     stats: RxStats,
 }
 
-/// Makes both ends of a line that holds `frames` (rounded up to a power of two) of up to `most_bytes`. A full line
-/// refuses nothing: frames stay pending until the other end has taken earlier ones.
+/// Create both ends of a line for `frames` frames (rounded up to a power of two) of up to `most_bytes`. A full line
+/// refuses no frames: new frames stay pending until the receiver has released earlier frames.
 pub fn loopback(frames: usize, most_bytes: usize) -> (LoopbackTx, LoopbackRx) {
     let slots = u32::try_from(frames.next_power_of_two()).unwrap_or(1 << 31);
     let frame = |_| Frame { bytes: vec![0; most_bytes].into_boxed_slice(), length: 0, stamp_ns: 0 };
@@ -158,7 +158,8 @@ impl TxPort for LoopbackTx {
     fn slot(&mut self, index: usize, frame_bytes: usize) -> &mut [u8] {
         assert!(index < self.claimed, "frame {index} of a claim of {}", self.claimed);
         let number = self.free[self.free.len() - 1 - index];
-        // SAFETY: the number is in our list, so the frame is ours; `&mut self` keeps the reference the only one.
+        // SAFETY: the number is in this end's list, so this end owns the frame; `&mut self` makes the reference
+        // exclusive.
         let frame = unsafe { &mut *self.pool.place(number) };
         frame.length = frame_bytes;
         &mut frame.bytes[..frame_bytes]
@@ -175,7 +176,7 @@ impl TxPort for LoopbackTx {
         let now_ns = clock::now_ns();
         let mut slots = self.there.reserve(u32::try_from(self.waiting.len()).unwrap_or(u32::MAX));
         for &number in &self.waiting {
-            // SAFETY: the number is in our list, so the frame is ours until `submit`.
+            // SAFETY: the number is in this end's list, so this end owns the frame until `submit`.
             unsafe { (*self.pool.place(number)).stamp_ns = now_ns };
             if !slots.push(number) {
                 break;
@@ -212,7 +213,8 @@ impl RxPort for LoopbackRx {
     }
 
     fn frame(&self, index: usize) -> RxFrame<'_> {
-        // SAFETY: the number is in our batch, so the frame is ours until `release`, which needs `&mut self`.
+        // SAFETY: the number is in this end's batch, so this end owns the frame until `release`, which needs `&mut
+        // self`.
         let frame = unsafe { &*self.pool.place(self.batch[index]) };
         RxFrame {
             bytes: &frame.bytes[..frame.length],
@@ -222,7 +224,7 @@ impl RxPort for LoopbackRx {
     }
 
     fn release(&mut self) {
-        // The way back has a slot for every frame there is.
+        // The return ring has a slot for every frame.
         let mut slots = self.back.reserve(u32::try_from(self.batch.len()).unwrap_or(u32::MAX));
         for number in self.batch.drain(..) {
             slots.push(number);
@@ -252,9 +254,9 @@ mod tests {
     use super::*;
     use crate::port::{receive, reserve};
 
-    /// Frames cross in order, a full line keeps the rest pending, and buffers come back.
+    /// Frames arrive in order, frames beyond the capacity of a full line stay pending, and buffers are returned.
     #[test]
-    fn frames_cross_and_wait() {
+    fn frames_arrive_in_order_and_frames_beyond_a_full_line_stay_pending() {
         let (mut tx, mut rx) = loopback(4, 100);
         let mut seen = Vec::new();
         for round in 0..10u8 {
@@ -278,9 +280,9 @@ mod tests {
         assert_eq!(seen[..5], [(0, 60), (0, 61), (0, 62), (1, 60), (2, 60)]);
     }
 
-    /// Nothing comes from an empty line, and waiting ends.
+    /// An empty line delivers no frame, and waiting for a frame ends.
     #[test]
-    fn an_empty_line_is_empty() {
+    fn receiver_of_an_empty_line_gets_no_frame() {
         let (mut tx, mut rx) = loopback(4, 100);
         assert!(receive(&mut rx, 8).unwrap().is_empty());
         assert!(!rx.wait(1).unwrap());

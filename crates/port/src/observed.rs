@@ -1,26 +1,27 @@
-//! A port that lets an observer see every frame of another port: counters, a capture file. It changes nothing.
+//! A port wrapper that passes every frame of a port to an observer: counters, or a capture file. The wrapper does not
+//! change the frames.
 
 use iolab_sys::clock;
 
 use crate::error::PortError;
 use crate::port::{Path, RxFrame, RxPort, RxStats, TxPort, TxStats};
 
-/// Which way a frame went.
+/// The direction of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// received
+    /// Received.
     In,
-    /// committed for sending
+    /// Committed for sending.
     Out,
 }
 
-/// Sees frames go by. It must not wait.
+/// An observer of frames. The observer must not block.
 pub trait Observe: Send {
-    /// One frame, with its time on `CLOCK_MONOTONIC`: of arrival, or of the commit.
+    /// Process one frame with its `CLOCK_MONOTONIC` time of arrival or commit (ns).
     fn frame(&mut self, way: Way, bytes: &[u8], stamp_ns: u64);
 }
 
-/// A port with an observer. Frames are seen in the order in which they are received or committed.
+/// A port with an observer, which processes frames in the order in which they are received or committed.
 #[derive(Debug)]
 pub struct Observed<P, O> {
     port: P,
@@ -29,17 +30,17 @@ pub struct Observed<P, O> {
 }
 
 impl<P, O: Observe> Observed<P, O> {
-    /// Puts an observer on a port.
+    /// Attach an observer to a port.
     pub fn new(port: P, observer: O) -> Self {
         Self { port, observer, lengths: Vec::new() }
     }
 
-    /// The observer.
+    /// Return the observer.
     pub fn observer(&self) -> &O {
         &self.observer
     }
 
-    /// The port and the observer, apart again.
+    /// Return the port and the observer.
     pub fn into_parts(self) -> (P, O) {
         (self.port, self.observer)
     }
@@ -60,7 +61,7 @@ impl<P: TxPort, O: Observe> TxPort for Observed<P, O> {
 
     fn claim(&mut self, frames: usize) -> usize {
         let granted = self.port.claim(frames);
-        // Grows to the largest batch once.
+        // The vector grows once, to the largest batch.
         self.lengths.clear();
         self.lengths.resize(granted, 0);
         granted
@@ -126,16 +127,16 @@ impl<P: RxPort, O: Observe> RxPort for Observed<P, O> {
     }
 }
 
-/// Counts frames and bytes by direction.
+/// Counters of frames and bytes per direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// received (frames)
+    /// Received frames.
     pub in_frames: u64,
-    /// received (bytes, without FCS)
+    /// Received bytes, without FCS.
     pub in_bytes: u64,
-    /// committed (frames)
+    /// Committed frames.
     pub out_frames: u64,
-    /// committed (bytes, without FCS)
+    /// Committed bytes, without FCS.
     pub out_bytes: u64,
 }
 

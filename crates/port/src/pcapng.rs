@@ -1,5 +1,5 @@
-//! Writes frames as a pcapng capture with nanosecond stamps: section header, one interface, one enhanced packet block per
-//! frame. Does not read captures.
+//! Writer of pcapng captures with nanosecond timestamps: section header, one interface, one enhanced packet block per
+//! frame.
 
 use std::io::{self, Write};
 
@@ -16,7 +16,7 @@ const OPTION_IF_NAME: u16 = 2;
 const OPTION_IF_TSRESOL: u16 = 9;
 const OPTION_EPB_FLAGS: u16 = 2;
 
-/// A capture being written. Buffer the output: each frame is one write.
+/// A capture in progress. Use a buffered output: each frame is one write.
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     out: W,
@@ -27,17 +27,17 @@ pub struct PcapngWriter<W> {
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Begins a capture of one interface; `offset` turns the monotonic stamps into the wall clock's.
+    /// Start a capture of one interface; `offset` converts monotonic timestamps to the wall clock.
     ///
     /// # Errors
-    /// When the head cannot be written.
+    /// Fails if the header cannot be written.
     pub fn new(out: W, interface: &str, offset: RealtimeOffset) -> io::Result<Self> {
         let mut this = Self { out, offset, block: Vec::with_capacity(2048), frames: 0, failed: None };
         this.begin(SECTION_HEADER);
         this.words(&[BYTE_ORDER_MAGIC]);
         this.block.extend_from_slice(&1u16.to_le_bytes());
         this.block.extend_from_slice(&0u16.to_le_bytes());
-        // The section's length is not known before its end.
+        // The section length is unknown until the end.
         this.words(&[u32::MAX, u32::MAX]);
         this.end()?;
         this.begin(INTERFACE_DESCRIPTION);
@@ -49,18 +49,18 @@ impl<W: Write> PcapngWriter<W> {
         Ok(this)
     }
 
-    /// Writes one frame, seen at a time on `CLOCK_MONOTONIC`.
+    /// Write one frame with its timestamp on `CLOCK_MONOTONIC` (ns).
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails if the frame cannot be written.
     pub fn write(&mut self, way: Way, bytes: &[u8], stamp_ns: u64) -> io::Result<()> {
         self.write_beginning(way, bytes, bytes.len(), stamp_ns)
     }
 
-    /// Writes the beginning of a frame that has `whole_bytes`.
+    /// Write a truncated frame with an original length of `whole_bytes`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails if the frame cannot be written.
     pub fn write_beginning(
         &mut self,
         way: Way,
@@ -85,10 +85,10 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// Ends the capture; gives the output and how many frames are in it.
+    /// Finish the capture; return the output and the number of frames.
     ///
     /// # Errors
-    /// The first error that occurred while frames were observed, or that of the last flush.
+    /// Returns the first error while frames were observed, or the error of the last flush.
     pub fn finish(mut self) -> io::Result<(W, u64)> {
         if let Some(failed) = self.failed {
             return Err(failed);
@@ -140,7 +140,7 @@ mod tests {
 
     /// The blocks have the layout of the format's specification, byte by byte.
     #[test]
-    fn blocks_have_the_specified_layout() {
+    fn pcapng_blocks_have_the_specified_layout() {
         let offset = RealtimeOffset { offset_ns: 1_700_000_000_000_000_000, error_ns: 0 };
         let mut writer = PcapngWriter::new(Vec::new(), "east", offset).unwrap();
         let head = writer.out.len();

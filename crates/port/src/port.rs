@@ -1,17 +1,17 @@
-//! What every port can do: `TxPort` takes frames in batches, `RxPort` gives them, neither waits and neither allocates
-//! once it is open. Says nothing about what frames contain or when they are due.
+//! The common interface of ports: `TxPort` accepts frames in batches, `RxPort` returns them. Neither blocks, and
+//! neither allocates once it is open. Frame contents and transmit times are the concern of the callers.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::error::PortError;
 
-/// Which way frames take between this process and the interface.
+/// The path of frames between this process and the interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
-    /// mechanism and mode in words, e.g. "`AF_XDP` native copy"
+    /// Mechanism and mode, for example "`AF_XDP` native copy".
     pub name: String,
-    /// why a better way was not taken, one line per way tried
+    /// Reasons why faster paths were not used, one line per attempted path.
     pub fallbacks: Vec<String>,
 }
 
@@ -31,170 +31,172 @@ impl fmt::Display for Path {
     }
 }
 
-/// What became of the frames given to a `TxPort`. (frames)
+/// The transmit counters of a `TxPort` (frames).
 ///
-/// `committed = accepted + refused + discarded + invalid + pending` at any time.
+/// At any time, `committed = accepted + refused + discarded + invalid + pending`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TxStats {
-    /// committed by the caller
+    /// Frames committed by the caller.
     pub committed_frames: u64,
-    /// taken by the interface: *offered*, in the words of the trials
+    /// Frames accepted by the interface: the *offered* load of a trial.
     pub accepted_frames: u64,
-    /// refused by the interface and not to be tried again (it counts them as `tx_dropped`)
+    /// Frames finally refused by the interface, which counts them as `tx_dropped`.
     pub refused_frames: u64,
-    /// thrown away by the kernel before the interface had them, and not to be tried again: its queue was stopped, or a rule
-    /// took them on their way out
+    /// Frames finally dropped by the kernel before the interface: its queue was stopped, or an egress rule dropped
+    /// them.
     pub discarded_frames: u64,
-    /// refused by the kernel as malformed
+    /// Frames refused by the kernel as malformed.
     pub invalid_frames: u64,
-    /// committed, and not yet known to be accepted or refused; *unsent* once the port is drained
+    /// Committed frames with an unknown result; *unsent* once the port is drained.
     pub pending_frames: u64,
-    /// the interface said "not now" this often; the frames stayed pending and were tried again
+    /// Number of busy results of the kernel; the frames stayed pending and were retried.
     pub busy_answers: u64,
-    /// calls of the kernel made
+    /// Number of system calls for sending.
     pub kicks: u64,
 }
 
-/// What an `RxPort` saw. (frames)
+/// The receive counters of an `RxPort` (frames).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RxStats {
-    /// given to the caller
+    /// Frames returned to the caller.
     pub received_frames: u64,
-    /// bytes of them, without FCS (bytes)
+    /// Bytes of the received frames, without FCS.
     pub received_bytes: u64,
-    /// left to the host because the port's filter did not match
+    /// Frames left to the host because the port's filter did not match.
     pub foreign_frames: u64,
-    /// lost by this port because it was too slow: the sum of the reasons below
+    /// Frames lost because this port was too slow: the sum of the two following counters.
     pub dropped_frames: u64,
-    /// of these: the ring to this process was full
+    /// Frames lost because the ring to this process was full.
     pub ring_full_frames: u64,
-    /// of these: no free buffer was left for the kernel
+    /// Frames lost because the kernel had no free buffer.
     pub no_buffer_frames: u64,
-    /// received, but longer than the port's buffers
+    /// Received frames that were longer than the port's buffers.
     pub truncated_frames: u64,
-    /// received, but stamped at the poll only because the path gave no stamp
+    /// Received frames stamped at the poll, because the path provided no timestamp.
     pub poll_stamped_frames: u64,
 }
 
-/// Where a frame's time stamp was taken.
+/// The source of a frame's timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StampedBy {
-    /// the XDP program, as the first software on the receiving side (`CLOCK_MONOTONIC`)
+    /// The XDP program, the first software on the receive path (`CLOCK_MONOTONIC`).
     Program,
-    /// the network stack, converted from `CLOCK_REALTIME` by a measured offset
+    /// The network stack, converted from `CLOCK_REALTIME` with a measured offset.
     Stack,
-    /// this process, when it polled
+    /// This process takes the timestamp when it polls the port.
     Poll,
 }
 
 /// One received frame, valid until its batch is released.
 #[derive(Debug, Clone, Copy)]
 pub struct RxFrame<'a> {
-    /// from the destination address on, without FCS
+    /// Frame bytes from the destination MAC address on, without FCS.
     pub bytes: &'a [u8],
-    /// when it arrived, on `CLOCK_MONOTONIC` (ns)
+    /// Arrival time on `CLOCK_MONOTONIC` (ns).
     pub stamp_ns: u64,
-    /// who stamped it
+    /// Source of the timestamp.
     pub stamped_by: StampedBy,
 }
 
-/// A port that frames can be given to.
+/// A port that sends frames.
 ///
-/// The three `claim`, `slot`, `publish` are for implementors and wrappers; callers use [`reserve`].
+/// `claim`, `slot` and `publish` are for implementers and wrappers; callers use [`reserve`].
 pub trait TxPort: Send {
-    /// The way frames take.
+    /// Return the path of the frames.
     fn path(&self) -> &Path;
 
-    /// The largest frame it carries. (bytes, without FCS)
+    /// Return the maximum frame length (bytes, without FCS).
     fn most_bytes(&self) -> usize;
 
-    /// Shows every buffer that is not in use, at its full length, to be filled with what all frames have in common. Done
-    /// once before sending it lets callers write only what differs: buffers keep their bytes.
+    /// Call `fill` on every free buffer at full length, to write the part that all frames share. Buffers keep their
+    /// contents, so after one call before sending, callers need to write only the differences.
     fn prime(&mut self, fill: &mut dyn FnMut(&mut [u8]));
 
-    /// Claims up to `frames` buffers and says how many; replaces an earlier claim that was not published.
+    /// Claim up to `frames` buffers and return their number; an earlier unpublished claim is replaced.
     fn claim(&mut self, frames: usize) -> usize;
 
-    /// The buffer of claimed frame `index`, to become a frame of `frame_bytes`. It holds whatever it held when it was
-    /// last used.
+    /// Return the buffer of claimed frame `index`, for a frame of `frame_bytes`. The buffer contains the data of its
+    /// last use.
     ///
     /// # Panics
-    /// When the index was not claimed or the frame is longer than `most_bytes`.
+    /// Panics if the index was not claimed or the frame is longer than `most_bytes`.
     fn slot(&mut self, index: usize, frame_bytes: usize) -> &mut [u8];
 
-    /// Commits the first `frames` of the claim, in order; the rest is given back.
+    /// Commit the first `frames` frames of the claim, in order; the other buffers are returned.
     fn publish(&mut self, frames: usize);
 
-    /// How many frames to commit before `flush` when there is no hurry: its call of the kernel has a cost of its own. More
-    /// than this gains little; by `AF_XDP`, 128 frames take some 50 us, and 3 % more leave than with 64.
+    /// Return the preferred number of committed frames per `flush` when sending is not urgent, because each system
+    /// call has a fixed cost. A larger number gains little: with `AF_XDP`, 128 frames take about 50 us, and the rate
+    /// is 3 % higher than with 64.
     fn call_frames(&self) -> usize {
         128
     }
 
-    /// The least time from one `flush` to the next where there is no hurry: paths whose calls use up something that the kernel
-    /// gives back late. (ns)
+    /// Return the minimum time between two calls of `flush` when sending is not urgent (ns), for paths whose calls
+    /// use kernel resources that are freed late.
     fn call_gap_ns(&self) -> u64 {
         0
     }
 
-    /// Hands committed frames to the interface as far as it takes them now.
+    /// Pass committed frames to the interface, as many as it accepts now.
     ///
     /// # Errors
-    /// When the interface went away or down.
+    /// Fails if the interface is gone or down.
     fn flush(&mut self) -> Result<(), PortError>;
 
-    /// The counters, with what the kernel counts brought up to date.
+    /// Return the counters, including current kernel counters.
     ///
     /// # Errors
-    /// When the kernel refuses to give its counters.
+    /// Fails if the kernel counters cannot be read.
     fn stats(&mut self) -> Result<TxStats, PortError>;
 }
 
-/// A port that frames come from.
+/// A port that receives frames.
 ///
-/// `poll`, `frame` and `release` are for implementors and wrappers; callers use [`receive`].
+/// `poll`, `frame` and `release` are for implementers and wrappers; callers use [`receive`].
 pub trait RxPort: Send {
-    /// The way frames take.
+    /// Return the path of the frames.
     fn path(&self) -> &Path;
 
-    /// Takes up to `frames` that have arrived, and says how many; releases an earlier batch first. Never waits.
+    /// Receive up to `frames` frames that have arrived, without blocking, and return their number; release the
+    /// previous batch first.
     ///
     /// # Errors
-    /// When the interface went away or down.
+    /// Fails if the interface is gone or down.
     fn poll(&mut self, frames: usize) -> Result<usize, PortError>;
 
-    /// Frame `index` of the batch.
+    /// Return frame `index` of the batch.
     ///
     /// # Panics
-    /// When the batch has no such frame.
+    /// Panics if the batch has no such frame.
     fn frame(&self, index: usize) -> RxFrame<'_>;
 
-    /// Gives the buffers of the batch back to the kernel.
+    /// Return the buffers of the batch to the kernel.
     fn release(&mut self);
 
-    /// Waits until frames may have arrived, at most `timeout_ms`; for ports that are not polled all the time.
+    /// Wait until frames may have arrived, but at most `timeout_ms`; for ports that are not polled continuously.
     ///
     /// # Errors
-    /// When the kernel refuses to wait.
+    /// Fails if the system call fails.
     fn wait(&mut self, timeout_ms: i32) -> Result<bool, PortError>;
 
-    /// The counters, with what the kernel counts brought up to date.
+    /// Return the counters, including current kernel counters.
     ///
     /// # Errors
-    /// When the kernel refuses to give its counters.
+    /// Fails if the kernel counters cannot be read.
     fn stats(&mut self) -> Result<RxStats, PortError>;
 }
 
-/// Reserves up to `frames` buffers of a port. They are given back unless `Reservation::commit` is called.
+/// Reserve up to `frames` buffers of a port. The buffers are returned unless `Reservation::commit` is called.
 #[inline]
 pub fn reserve<P: TxPort + ?Sized>(port: &mut P, frames: usize) -> Reservation<'_, P> {
     let granted = port.claim(frames);
     Reservation { port, granted }
 }
 
-/// Buffers to fill; dropped without `commit`, nothing is sent.
+/// Reserved buffers; if dropped without `commit`, nothing is sent.
 #[must_use = "reserved frames are given back unless they are committed"]
 pub struct Reservation<'a, P: TxPort + ?Sized> {
     port: &'a mut P,
@@ -202,19 +204,19 @@ pub struct Reservation<'a, P: TxPort + ?Sized> {
 }
 
 impl<P: TxPort + ?Sized> Reservation<'_, P> {
-    /// How many buffers were granted: fewer than asked when the interface is behind.
+    /// Return the number of granted buffers: fewer than requested if the interface is behind.
     #[inline]
     pub fn granted(&self) -> usize {
         self.granted
     }
 
-    /// The bytes of frame `index`; see [`TxPort::slot`].
+    /// Return the buffer of frame `index`; see [`TxPort::slot`].
     #[inline]
     pub fn frame(&mut self, index: usize, frame_bytes: usize) -> &mut [u8] {
         self.port.slot(index, frame_bytes)
     }
 
-    /// Commits the first `frames`; each must have been asked for with `frame`.
+    /// Commit the first `frames` frames; each must have been accessed with `frame`.
     #[inline]
     pub fn commit(self, frames: usize) {
         self.port.publish(frames.min(self.granted));
@@ -228,17 +230,17 @@ impl<P: TxPort + ?Sized> Drop for Reservation<'_, P> {
     }
 }
 
-/// Takes up to `frames` that have arrived at a port.
+/// Receive up to `frames` frames that have arrived at a port.
 ///
 /// # Errors
-/// When the interface went away or down.
+/// Fails if the interface is gone or down.
 #[inline]
 pub fn receive<P: RxPort + ?Sized>(port: &mut P, frames: usize) -> Result<Batch<'_, P>, PortError> {
     let arrived = port.poll(frames)?;
     Ok(Batch { port, frames: 0..arrived })
 }
 
-/// Received frames, as an iterator that lends; the buffers go back to the kernel when it is dropped.
+/// A lending iterator over received frames; the buffers return to the kernel on drop.
 #[must_use = "the frames of a batch are gone when it is dropped"]
 pub struct Batch<'a, P: RxPort + ?Sized> {
     port: &'a mut P,
@@ -246,17 +248,17 @@ pub struct Batch<'a, P: RxPort + ?Sized> {
 }
 
 impl<P: RxPort + ?Sized> Batch<'_, P> {
-    /// How many frames were not yet looked at.
+    /// Return the number of remaining frames.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// True when all were looked at.
+    /// Whether no frames remain.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 
-    /// The next frame; it lives until the next is asked for.
+    /// Return the next frame, which is valid until the next call.
     #[inline]
     #[allow(clippy::should_implement_trait)] // an Iterator cannot lend
     pub fn next(&mut self) -> Option<RxFrame<'_>> {

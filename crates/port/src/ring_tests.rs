@@ -1,4 +1,5 @@
-//! Both sides of a ring: sequences, wrap-around, roll-back; under `--cfg loom` every interleaving of two threads.
+//! Tests of both sides of a ring: sequences, wrap-around, dropped reservations; with `--cfg loom`, every interleaving
+//! of two threads.
 
 #![allow(clippy::cast_possible_truncation)] // small numbers of a check
 
@@ -21,9 +22,9 @@ mod sequential {
         slots.submit()
     }
 
-    /// What is submitted arrives once, in order, over many turns of a small ring.
+    /// Submitted items arrive once, in order, over many turns of a small ring.
     #[test]
-    fn items_arrive_once_and_in_order() {
+    fn ring_items_arrive_once_and_in_order() {
         let (mut producer, mut consumer) = pair(8);
         let (mut sent, mut seen) = (0, Vec::new());
         for step in 1..200u64 {
@@ -39,9 +40,9 @@ mod sequential {
         assert_eq!(seen, (0..sent).collect::<Vec<_>>());
     }
 
-    /// A full ring grants nothing, and what a dropped reservation wrote is never seen.
+    /// A full ring grants no slot, and data written to a dropped reservation is never received.
     #[test]
-    fn reservations_end_at_the_ring_and_roll_back() {
+    fn reservations_are_limited_by_the_ring_size_and_can_be_dropped() {
         let (mut producer, mut consumer) = pair(4);
         {
             let mut dropped = producer.reserve(2);
@@ -55,9 +56,9 @@ mod sequential {
         assert_eq!(consumer.take(4).collect::<Vec<_>>(), [0, 1, 2, 3]);
     }
 
-    /// Slots looked at but not released are seen again; released ones are free again.
+    /// Slots that were read but not released are returned again; released slots are free again.
     #[test]
-    fn unreleased_slots_are_seen_again() {
+    fn unreleased_slots_are_returned_again() {
         let (mut producer, mut consumer) = pair(4);
         submit(&mut producer, 0..4);
         assert_eq!(consumer.take(3).collect::<Vec<_>>(), [0, 1, 2]);
@@ -70,7 +71,7 @@ mod sequential {
 
     /// Indices run past 2^32 without a gap.
     #[test]
-    fn indices_wrap_at_their_width() {
+    fn ring_indices_wrap_at_32_bits() {
         let (mut producer, mut consumer) = pair(4);
         let start = u32::MAX - 1;
         (producer.next, producer.consumed, consumer.next, consumer.produced) = (start, start, start, start);
@@ -85,9 +86,9 @@ mod sequential {
         }
     }
 
-    /// Two threads at full speed lose nothing and see nothing twice.
+    /// Two threads at full speed neither lose nor duplicate an item.
     #[test]
-    fn two_threads_lose_nothing() {
+    fn no_item_is_lost_between_two_threads() {
         const ITEMS: u64 = 20_000;
         let (mut producer, mut consumer) = pair(16);
         let sender = std::thread::spawn(move || {
@@ -167,7 +168,7 @@ mod interleaved {
 
     /// In every interleaving of both sides, items arrive once, in order, and no slot is read while it is written.
     #[test]
-    fn every_interleaving_keeps_order() {
+    fn items_stay_in_order_in_every_interleaving_of_two_threads() {
         loom::model(|| {
             let (producer, consumer) = (AtomicU32::new(0), AtomicU32::new(0));
             let cells = [UnsafeCell::new(0), UnsafeCell::new(0)];

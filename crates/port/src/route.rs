@@ -1,15 +1,15 @@
-//! Requests over route netlink, about links and queueing disciplines, in the namespace of the calling thread.
+//! Route netlink requests about links, queueing disciplines and filters, in the namespace of the calling thread.
 
 use std::os::fd::OwnedFd;
 
-/// Length of struct nlmsghdr. (bytes)
+/// Length of struct nlmsghdr (bytes).
 pub(crate) const HEADER: usize = 16;
 
-/// One request, with its attributes.
+/// A netlink request with its attributes.
 pub(crate) struct Request(Vec<u8>);
 
 impl Request {
-    /// A request with the structure that its kind begins with.
+    /// Create a request with the fixed structure of its message type.
     pub(crate) fn new(kind: u16, flags: i32, body: &[u8]) -> Self {
         let mut bytes = vec![0; HEADER];
         let flags = u16::try_from(libc::NLM_F_REQUEST | flags).unwrap_or_default();
@@ -19,18 +19,18 @@ impl Request {
         Self(bytes)
     }
 
-    /// Attributes for inside of another, which may begin with a structure.
+    /// Create the content of a nested attribute, which may start with a structure.
     pub(crate) fn inner(body: &[u8]) -> Self {
         Self(body.to_vec())
     }
 
-    /// All that it is made of.
+    /// Return all bytes of the request.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// With one more attribute.
-    #[allow(clippy::cast_possible_truncation)] // requests are some tens of bytes
+    /// Append an attribute.
+    #[allow(clippy::cast_possible_truncation)] // requests have less than a hundred bytes
     pub(crate) fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
         self.0.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
         self.0.extend_from_slice(&kind.to_ne_bytes());
@@ -39,7 +39,7 @@ impl Request {
         self
     }
 
-    /// Sends it and gives the answer.
+    /// Send the request and return the reply.
     #[allow(clippy::cast_possible_truncation)] // as above
     pub(crate) fn exchange(mut self, socket: &OwnedFd) -> std::io::Result<Vec<u8>> {
         let length = self.0.len() as u32;
@@ -60,7 +60,7 @@ impl Request {
     }
 }
 
-/// A socket that asks about the calling thread's namespace from whichever other.
+/// Open a netlink socket for the calling thread's namespace, usable from any namespace.
 pub(crate) fn route_socket() -> std::io::Result<OwnedFd> {
     iolab_sys::socket::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
 }

@@ -1,4 +1,5 @@
-//! Captures written by a observed port, read by programs that others wrote. Left out, with the reason, without them.
+//! Tests of captures that an observed port writes, read by independent programs. The tests are skipped, with a message,
+//! if these programs are missing.
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unwrap_used)] // small numbers of a check
 
@@ -9,7 +10,7 @@ use iolab_sys::clock::RealtimeOffset;
 
 const FRAMES: u8 = 20;
 
-/// Sends frames through a observed line; gives the capture of the receiving end.
+/// Sends frames through an observed line, and returns the capture of the receiving end.
 fn capture() -> Vec<u8> {
     let (tx, rx) = loopback(32, 200);
     let mut tx = Observed::new(tx, Counts::default());
@@ -31,7 +32,7 @@ fn capture() -> Vec<u8> {
     bytes
 }
 
-#[allow(clippy::print_stderr)] // why a check was left out belongs on the screen
+#[allow(clippy::print_stderr)] // print why the test is skipped
 fn read_by(program: &str, options: &[&str]) -> Option<String> {
     let path = std::env::temp_dir().join(format!("iolab-port-{}-{program}.pcapng", std::process::id()));
     std::fs::write(&path, capture()).unwrap();
@@ -47,7 +48,7 @@ fn read_by(program: &str, options: &[&str]) -> Option<String> {
 
 /// capinfos finds the frames, the interface and the resolution.
 #[test]
-fn capinfos_reads_the_capture() {
+fn capinfos_reads_a_written_capture() {
     let Some(said) = read_by("capinfos", &["-M"]) else { return };
     for fact in [
         "pcapng",
@@ -60,9 +61,9 @@ fn capinfos_reads_the_capture() {
     }
 }
 
-/// tshark reads each frame whole, with its direction and its time to the nanosecond, and finds nothing malformed.
+/// tshark reads each frame whole, with its direction and its time to the nanosecond, and reports nothing malformed.
 #[test]
-fn tshark_reads_each_frame() {
+fn tshark_reads_each_captured_frame() {
     let fields =
         ["-T", "fields", "-e", "frame.time_epoch", "-e", "frame.len", "-e", "frame.packet_flags_direction"];
     let options = [&fields[..], &["-e", "eth.src", "-e", "_ws.malformed", "-r"]].concat();

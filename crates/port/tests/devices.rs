@@ -1,5 +1,5 @@
-//! Devices made of XDP programs, on veth pairs between namespaces: what they let through is exactly what their rule
-//! says. Left out, with the reason, without root.
+//! Tests that devices made of XDP programs, on veth pairs between namespaces, pass exactly the frames that their rule
+//! allows. The tests are skipped, with a message, without root.
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unwrap_used)] // small numbers of a check
 
@@ -17,7 +17,7 @@ fn sender(lab: &Lab) -> Box<dyn TxPort> {
     inside(&lab.tx, || Box::new(AfXdp::new("west", Direction::Send).open_tx().unwrap()))
 }
 
-/// The numbers of the frames that come back from a reflecting device.
+/// Return the numbers of the frames that a reflecting device returns.
 fn returned(lab: &Lab, rule: Rule, frames: u64) -> (Vec<u64>, Device) {
     let device = inside(&lab.rx, || Device::attach("east", rule, Then::Reflect, Attach::Native).unwrap());
     let (mut tx, mut rx) = inside(&lab.tx, || AfXdp::new("west", Direction::Both).open_both().unwrap());
@@ -25,7 +25,7 @@ fn returned(lab: &Lab, rule: Rule, frames: u64) -> (Vec<u64>, Device) {
     for first in (0..frames).step_by(50) {
         send(&mut tx, first..first + 50, |_| 64);
         let deadline = Instant::now() + Duration::from_secs(20);
-        // All that will come back has been counted by the device.
+        // The device has counted all frames that it will return.
         while device.stats().unwrap().passed_frames + device.stats().unwrap().dropped_frames < first + 50 {
             assert!(Instant::now() < deadline, "the device has not seen frame {first}");
         }
@@ -41,9 +41,9 @@ fn returned(lab: &Lab, rule: Rule, frames: u64) -> (Vec<u64>, Device) {
     (numbers, device)
 }
 
-/// A reflector sends every frame back with the addresses exchanged and nothing else changed.
+/// A reflector returns every frame with swapped addresses and no other change.
 #[test]
-fn a_reflector_returns_everything() {
+fn reflector_returns_every_frame() {
     let Some(lab) = Lab::new() else { return };
     let (numbers, device) = returned(&lab, Rule::All, 1000);
     assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
@@ -61,7 +61,7 @@ fn every_nth_frame_is_lost() {
 
 /// A random device loses exactly the frames that the same loss in user space loses.
 #[test]
-fn a_seed_loses_the_same_frames() {
+fn random_loss_in_bpf_equals_the_loss_in_user_space() {
     let Some(lab) = Lab::new() else { return };
     let (frames_per_billion, seed) = (100_000_000, 20_240_607);
     let (numbers, _) = returned(&lab, Rule::LoseRandomly { frames_per_billion, seed }, 2000);
@@ -74,21 +74,21 @@ fn a_seed_loses_the_same_frames() {
     assert!((150..250).contains(&(2000 - expected.len())));
 }
 
-/// A token bucket lets through what comes in at its rate and one burst more, to the frame.
+/// A token bucket passes exactly the frames within its rate plus one burst.
 #[test]
-fn a_bucket_has_its_rate() {
+fn token_bucket_passes_its_rate() {
     let Some(lab) = Lab::new() else { return };
     let (rate_pps, burst_frames) = (20_000, 100);
     let mut tx = sender(&lab);
     let rule = Rule::TokenBucket { rate_pps, burst_frames };
     let device = inside(&lab.rx, || Device::attach("east", rule, Then::Drop, Attach::Native).unwrap());
     let (begun, mut sent, mut wasted_s) = (Instant::now(), 0, 0.0);
-    // The first frame is timed from outside: the bucket is full then and can only run from there.
+    // The time of the first frame is measured by the test: the bucket is full at that time.
     while begun.elapsed() < Duration::from_millis(300) {
         let before = Instant::now();
         send(&mut *tx, sent..sent + 64, |_| 60);
         sent += 64;
-        // A full bucket lasts for 5 ms; what comes in while the sender is stopped for longer is lost.
+        // A full bucket lasts for 5 ms; frames that arrive while the sender is stopped for longer are lost.
         wasted_s += (before.elapsed().as_secs_f64() - 0.005).max(0.0);
     }
     let elapsed_s = begun.elapsed().as_secs_f64();
@@ -101,9 +101,9 @@ fn a_bucket_has_its_rate() {
     assert!(passed > least, "{passed} of {least} to {most}");
 }
 
-/// A forwarder sends frames on to another interface, with new addresses when asked.
+/// A forwarder sends frames to another interface, with new addresses if requested.
 #[test]
-fn a_forwarder_sends_on() {
+fn forwarder_sends_frames_to_the_other_interface() {
     let Some(lab) = Lab::new() else { return };
     let rx = &lab.rx;
     run(&format!("ip -n {rx} link add out0 type veth peer name out1"));
@@ -133,9 +133,9 @@ fn a_forwarder_sends_on() {
     }
 }
 
-/// Every combination of rule and action passes the verifier; impossible values are refused before anything is made.
+/// Every combination of rule and action passes the verifier; impossible values are refused before anything is created.
 #[test]
-fn every_device_loads() {
+fn every_rule_and_action_passes_the_verifier() {
     let Some(lab) = Lab::new() else { return };
     let rules = [
         Rule::All,

@@ -1,8 +1,8 @@
-//! A program that counts what passes an interface of a pair of namespaces. Needs root.
+//! Tests of a program that counts the frames on an interface between two namespaces; they need root.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
-#[allow(dead_code)] // not all of it is used here
+#[allow(dead_code)] // this test uses only a part of the module
 mod lab;
 
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use iolab_port::{reserve, AfPacket, Hook, Interface, KernelWatch, Mechanism, RxPort, TxPort, Way};
 use lab::{inside, Lab};
 
-/// A frame of UDP over IPv4 from a port.
+/// Return a UDP frame over IPv4 from the given source port.
 fn datagram(port: u16, bytes: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0];
     frame.extend(((bytes - 14) as u16).to_be_bytes());
@@ -38,7 +38,7 @@ fn send_with_gaps(frames: &[Vec<u8>], gap: Duration) {
     }
 }
 
-/// Frames and bytes of all bins; flow, frames and bytes of each bin of a flow.
+/// Return the frames and bytes of all bins, and the flow, frames and bytes of each bin of a flow.
 type Totals = ((u64, u64), Vec<(usize, u64, u64)>);
 
 fn totals(watch: &mut KernelWatch) -> Totals {
@@ -53,7 +53,7 @@ fn totals(watch: &mut KernelWatch) -> Totals {
 }
 
 #[test]
-fn every_frame_is_in_a_bin_also_past_the_queueing_discipline_and_of_its_flow() {
+fn every_frame_is_in_a_bin_of_its_flow_even_if_it_bypasses_the_qdisc() {
     let Some(lab) = Lab::new() else { return };
     inside(&lab.rx, || {
         let mut watch = KernelWatch::open("east", Hook::Ingress, Some((2, 12))).unwrap();
@@ -61,7 +61,7 @@ fn every_frame_is_in_a_bin_also_past_the_queueing_discipline_and_of_its_flow() {
         let frames: Vec<_> =
             (0..300).map(|number| datagram(1000 + number % 3, 100 + number as usize)).collect();
         inside(&lab.tx, || send(&frames));
-        std::thread::sleep(Duration::from_millis(20)); // what is on the way arrives
+        std::thread::sleep(Duration::from_millis(20)); // frames in transit arrive
         watch.detach();
         let after = Interface::find("east").unwrap().counters;
         let bytes: u64 = frames.iter().map(|frame| frame.len() as u64).sum();
@@ -80,10 +80,10 @@ fn every_frame_is_in_a_bin_also_past_the_queueing_discipline_and_of_its_flow() {
     });
 }
 
-/// `AF_PACKET` gives the stamps of the kernel: the watch has each frame in the microsecond of its stamp, although another CPU looks
-/// at frames long after they came.
+/// `AF_PACKET` gives the timestamps of the kernel: the watch counts each frame in the microsecond of its timestamp,
+/// although another CPU reads the frames much later.
 #[test]
-fn frames_that_are_given_to_another_cpu_are_in_the_bins_of_when_they_came() {
+fn steered_frames_are_in_the_bins_of_their_arrival_time() {
     const FRAMES: u16 = 200;
     const MOST_APART_US: u64 = 1;
     let Some(lab) = Lab::new() else { return };
@@ -96,7 +96,7 @@ fn frames_that_are_given_to_another_cpu_are_in_the_bins_of_when_they_came() {
         std::thread::sleep(Duration::from_millis(50)); // the kernel begins to stamp
         let frames: Vec<_> = (0..FRAMES).map(|port| datagram(port, 100)).collect();
         inside(&lab.tx, || send_with_gaps(&frames, Duration::from_micros(50)));
-        std::thread::sleep(Duration::from_millis(50)); // what is on the way arrives
+        std::thread::sleep(Duration::from_millis(50)); // frames in transit arrive
         let mut bins = Vec::new();
         watch.read(
             iolab_sys::clock::now_ns() / 1_000,
@@ -115,9 +115,9 @@ fn frames_that_are_given_to_another_cpu_are_in_the_bins_of_when_they_came() {
     });
 }
 
-/// What the kernel hangs there is gone with the watch, and another can come.
+/// The programs that the watch attached are removed with it, and another watch can be opened.
 #[test]
-fn a_watch_leaves_nothing() {
+fn closed_watch_leaves_no_program_in_the_kernel() {
     let Some(lab) = Lab::new() else { return };
     inside(&lab.rx, || {
         let programs = || lab::run("tc filter show dev east ingress");
@@ -131,28 +131,28 @@ fn a_watch_leaves_nothing() {
 }
 
 #[test]
-fn a_reader_that_stays_away_loses_frames_and_says_so() {
+fn frames_lost_by_a_slow_watch_reader_are_counted() {
     let Some(lab) = Lab::new() else { return };
     inside(&lab.rx, || {
         let mut watch = KernelWatch::open("east", Hook::Ingress, None).unwrap();
         std::thread::sleep(Duration::from_millis(600)); // longer than the ring
         inside(&lab.tx, || send(&[datagram(1, 60)]));
-        std::thread::sleep(Duration::from_millis(20)); // what is on the way arrives
+        std::thread::sleep(Duration::from_millis(20)); // frames in transit arrive
         assert_eq!(totals(&mut watch).0, (0, 0));
         assert_eq!((watch.beyond().lost_frames, watch.beyond().lost_bytes), (1, 60));
     });
 }
 
-/// `AF_PACKET` sees the same frames, and nothing of the other way.
+/// `AF_PACKET` sees the same frames, and none of the other direction.
 #[test]
-fn packets_of_one_way_are_looked_at_without_being_taken() {
+fn packets_of_one_direction_are_observed_without_being_consumed() {
     let Some(lab) = Lab::new() else { return };
     inside(&lab.rx, || {
         let mut coming = AfPacket::look("east", Way::In, 64).unwrap();
         let mut leaving = AfPacket::look("east", Way::Out, 64).unwrap();
         let frames: Vec<_> = (0..300).map(|number| datagram(1000, 100 + number)).collect();
         inside(&lab.tx, || send(&frames));
-        std::thread::sleep(Duration::from_millis(50)); // what is on the way arrives
+        std::thread::sleep(Duration::from_millis(50)); // frames in transit arrive
         let mut seen = Vec::new();
         loop {
             let count = coming.poll(64).unwrap();

@@ -1,4 +1,4 @@
-//! The parameters of methods. Unknown fields are refused.
+//! The parameters of methods. Unknown fields are rejected.
 
 use std::collections::BTreeMap;
 
@@ -14,37 +14,37 @@ use crate::undo::Undo;
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
-/// Of `command.run`.
+/// Parameters of `command.run`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CommandRun {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// The namespace it runs in.
+    /// The namespace in which the program runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<String>,
     /// Variables added to the agent's environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Its standard input.
+    /// The program's standard input.
     #[serde(default)]
     pub stdin: String,
-    /// When it is killed (ms).
+    /// Time limit, after which the program is killed (ms).
     #[serde(default = "one_minute_ms")]
     pub timeout_ms: u64,
-    /// How much of each output is kept (bytes).
+    /// Maximum number of bytes of each output that are kept.
     #[serde(default = "one_mebibyte")]
     pub capture_bytes: usize,
-    /// How the change it makes is taken back.
+    /// How to undo the program's change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Undo>,
-    /// The name of that undo.
+    /// Name of the undo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo_key: Option<String>,
 }
 
-/// The transport a listening program is bound on.
+/// The transport protocol of a listening program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -55,26 +55,26 @@ pub enum ListenTransport {
     Udp,
 }
 
-/// When a started program counts as ready.
+/// The condition under which a started program is ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Ready {
-    /// When a port is bound in its namespace.
+    /// A port is bound in the program's namespace.
     Listening {
-        /// On which transport.
+        /// The transport protocol.
         protocol: ListenTransport,
-        /// Which port.
+        /// The port number.
         port: u16,
     },
-    /// When its output has a text.
+    /// The output contains a text.
     Output {
         /// The text.
         contains: String,
     },
 }
 
-/// Of `process.start`.
+/// Parameters of `process.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -83,83 +83,100 @@ pub struct ProcessStart {
     pub id: String,
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// The namespace it runs in.
+    /// The namespace in which the program runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<String>,
     /// Variables added to the agent's environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Its standard input.
+    /// The program's standard input.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stdin: String,
-    /// The CPUs it may run on.
+    /// The CPUs on which the program may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Vec<usize>>,
-    /// How much of each output is kept (bytes).
+    /// Maximum number of bytes of each output that are kept.
     #[serde(default = "one_mebibyte")]
     pub capture_bytes: usize,
-    /// When the reply is sent.
+    /// The ready condition: the agent replies when it is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
-    /// How long that may take (ms).
+    /// Time limit for the ready condition (ms).
     #[serde(default = "ten_seconds_ms")]
     pub timeout_ms: u64,
-    /// What is opened for the program.
+    /// Files that the agent opens for the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<PassedFile>,
-    /// The user of its own that it runs as; it runs as the agent's where there is none, or the agent is not root.
+    /// The files and devices of a program that runs as a dedicated user; the program runs as the agent's user if the
+    /// agent is not root, or the host has no dedicated user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_user: Option<OwnUser>,
-    /// What it may reach, and nothing else; it is not started where that cannot be.
+    /// The files and devices that the program may access; the program is not started if the kernel cannot enforce this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confined: Option<Confined>,
 }
 
-/// What a confined program may reach beside the libraries it needs.
+/// The files and devices that a confined program may access, besides its libraries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Confined {
-    /// Paths of block devices; it gets nodes for these.
+    /// Paths of block devices, for which the program gets device nodes.
     #[serde(default)]
     pub devices: Vec<String>,
-    /// Paths of folders, which become its own.
+    /// Block devices among the passed files, for which the program gets device nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opened: Vec<OpenedDevice>,
+    /// Paths of folders, whose owner is changed to the program's user.
     #[serde(default)]
     pub folders: Vec<String>,
-    /// Paths of files, which become its own and are only read.
+    /// Paths of read-only files, whose owner is changed to the program's user.
     #[serde(default)]
     pub files: Vec<String>,
-    /// The folder of a control group that it joins.
+    /// Folder of a control group that the program joins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
 }
 
-/// What a program that runs as a user of its own has to do with.
+/// A device node of a confined program for a device that the agent has opened. If the descriptor cannot write, the
+/// program cannot write through the node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct OpenedDevice {
+    /// Number of the descriptor in the program.
+    pub fd: i32,
+    /// Path of the node.
+    pub path: String,
+}
+
+/// The files and devices of a program that runs as a dedicated user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OwnUser {
-    /// Paths of files, folders and devices that it sees, whatever closed folder they are in.
+    /// Paths of files, folders and devices that the program sees, even below a folder that its user cannot enter.
     #[serde(default)]
     pub reads: Vec<String>,
-    /// Likewise, and they become its own; of a device it gets a node.
+    /// Paths of files, folders and devices that the program may also write. The owner is changed to the program's user;
+    /// for a device, the program gets a separate device node instead.
     #[serde(default)]
     pub writes: Vec<String>,
 }
 
-/// Of `process.wait`.
+/// Parameters of `process.wait`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProcessWait {
     /// The process.
     pub id: String,
-    /// How long to wait (ms).
+    /// Maximum wait (ms).
     #[serde(default = "one_minute_ms")]
     pub timeout_ms: u64,
 }
 
-/// A signal a process can be stopped with.
+/// A signal that stops a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
@@ -175,7 +192,7 @@ pub enum StopSignal {
     Kill,
 }
 
-/// Of `process.stop`.
+/// Parameters of `process.stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -185,12 +202,12 @@ pub struct ProcessStop {
     /// The first signal.
     #[serde(default)]
     pub signal: StopSignal,
-    /// How long after it KILL follows (ms).
+    /// Delay of SIGKILL after the first signal (ms).
     #[serde(default = "one_second_ms")]
     pub grace_ms: u64,
 }
 
-/// Of `netns.create` and `netns.delete`.
+/// Parameters of `netns.create` and `netns.delete`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -199,7 +216,7 @@ pub struct NetnsName {
     pub name: String,
 }
 
-/// Of `folder.create` and `folder.delete`.
+/// Parameters of `folder.create` and `folder.delete`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -208,64 +225,64 @@ pub struct FolderName {
     pub name: String,
 }
 
-/// Of `setting.read`.
+/// Parameters of `setting.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SettingRead {
-    /// The file below `/proc/sys` or `/sys`.
+    /// The file, below `/proc/sys` or `/sys`.
     pub path: String,
-    /// The namespace it is read in.
+    /// The namespace in which the file is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<String>,
 }
 
-/// Of `setting.write`.
+/// Parameters of `setting.write`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SettingWrite {
-    /// The file below `/proc/sys` or `/sys`.
+    /// The file, below `/proc/sys` or `/sys`.
     pub path: String,
-    /// The namespace it is written in.
+    /// The namespace in which the file is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<String>,
     /// The new value.
     pub value: String,
 }
 
-/// Of `sample.read`.
+/// Parameters of `sample.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SampleRead {
-    /// What to read.
+    /// The samplers to read.
     pub samplers: Vec<Sampler>,
-    /// Where to read what each namespace has of its own; `null` is the agent's own namespace.
+    /// Namespaces whose counters are read; `null` is the agent's namespace.
     #[serde(default)]
     pub netns: Vec<Option<String>>,
 }
 
-/// Of `sample.start`.
+/// Parameters of `sample.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SampleStart {
     /// The controller's name for the series.
     pub series: String,
-    /// How often to read (ms).
+    /// Interval between readings (ms).
     pub period_ms: u64,
-    /// What to read.
+    /// The samplers to read.
     pub samplers: Vec<Sampler>,
-    /// Where to read what each namespace has of its own.
+    /// Namespaces whose counters are read.
     #[serde(default)]
     pub netns: Vec<Option<String>>,
-    /// How many readings are kept.
+    /// Maximum number of readings that are kept.
     #[serde(default = "ten_thousand")]
     pub keep: usize,
 }
 
-/// Of `sample.stop`.
+/// Parameters of `sample.stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -274,39 +291,39 @@ pub struct SampleStop {
     pub series: String,
 }
 
-/// Of `facts.read`.
+/// Parameters of `facts.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FactsRead {
-    /// Programs whose version is wanted.
+    /// Programs whose versions are requested.
     #[serde(default)]
     pub programs: Vec<String>,
-    /// Settings whose value is wanted.
+    /// Settings whose values are requested.
     #[serde(default)]
     pub settings: Vec<String>,
-    /// Whether what the kernel can make is wanted.
+    /// Whether to test which objects the kernel can create.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub features: bool,
 }
 
-/// Of `journal.list`.
+/// Parameters of `journal.list`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JournalList {
-    /// An id from `predecessors`, or `self`.
+    /// A journal from `predecessors`, or `self`.
     pub journal: String,
 }
 
-/// Of `journal.undo`.
+/// Parameters of `journal.undo`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JournalUndo {
-    /// An id from `predecessors`, or `self`.
+    /// A journal from `predecessors`, or `self`.
     pub journal: String,
-    /// The entries to undo; absent means all.
+    /// The entries to undo; absent: all entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Vec<String>>,
 }

@@ -1,40 +1,40 @@
-//! The parameters and results of `capture.*`: the newest frames of an interface as a pcapng file.
+//! The parameters and results of `capture.*`: the newest frames of an interface, as a pcapng file.
 
 use serde::{Deserialize, Serialize};
 
-/// Which frames are kept: those for which all that is given holds; nothing given keeps all.
+/// The capture filter: a frame is kept if it matches all given conditions; without conditions, all frames are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaptureFilter {
-    /// The number of their protocol above IP (IANA).
+    /// IP protocol number (IANA).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<u8>,
-    /// One of them is their source or their destination; none: any.
+    /// Addresses, one of which must be the frame's source or destination; empty: any address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<std::net::IpAddr>,
-    /// Their source port or their destination port, of TCP or UDP.
+    /// Source or destination port of TCP or UDP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
 }
 
-/// Of `capture.start`.
+/// Parameters of `capture.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaptureStart {
-    /// The controller's name for it.
+    /// The controller's name for the capture.
     pub id: String,
-    /// The interface's namespace.
+    /// The namespace of the interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<String>,
     /// The interface.
     pub interface: String,
-    /// What is kept of each frame, from its beginning (bytes).
+    /// Snapshot length: number of bytes kept of each frame.
     pub snap_bytes: u32,
-    /// Memory for frames; the oldest make room for new ones (bytes).
+    /// Memory for frames; the oldest frames are overwritten (bytes).
     pub ring_bytes: usize,
-    /// Which frames are kept.
+    /// The capture filter.
     #[serde(default)]
     pub filter: CaptureFilter,
 }
@@ -44,11 +44,11 @@ pub struct CaptureStart {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaptureStarted {
-    /// From when on frames are kept (ns).
+    /// Start of the capture (ns).
     pub begin_ns: u64,
 }
 
-/// Of `capture.stop` and `capture.close`.
+/// Parameters of `capture.stop` and `capture.close`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -57,37 +57,37 @@ pub struct CaptureName {
     pub id: String,
 }
 
-/// Result of `capture.stop`. A super-frame of the stack is one frame here, as every capture shows it.
+/// Result of `capture.stop`. A GSO or GRO frame counts as one frame, as in every capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Captured {
-    /// Frames in the file.
+    /// Number of frames in the file.
     pub kept_frames: u64,
-    /// Older frames that made room for them.
+    /// Number of older frames that were overwritten.
     pub overwritten_frames: u64,
-    /// Frames that the filter left out.
+    /// Number of frames that the filter rejected.
     pub filtered_frames: u64,
-    /// Frames of which the file has only the beginning.
+    /// Number of frames that the snapshot length truncated.
     pub cut_frames: u64,
-    /// Frames that the kernel had no room for: whether the filter would have kept them is not known.
+    /// Number of frames that the kernel dropped for lack of buffer space, whether or not they matched the filter.
     pub lost_frames: u64,
-    /// Length of the file (bytes).
+    /// File length (bytes).
     pub total_bytes: usize,
-    /// From when on frames were kept (ns).
+    /// Start of the capture (ns).
     pub begin_ns: u64,
-    /// Until when (ns).
+    /// End of the capture (ns).
     pub end_ns: u64,
 }
 
-/// Of `capture.read`.
+/// Parameters of `capture.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaptureRead {
     /// The capture.
     pub id: String,
-    /// Where the part begins (bytes).
+    /// Offset in the file (bytes).
     #[serde(default)]
     pub offset_bytes: usize,
 }
@@ -97,8 +97,8 @@ pub struct CaptureRead {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CapturePart {
-    /// A part of the file, in base 64.
+    /// A part of the file (Base64).
     pub packed: String,
-    /// Length of the file (bytes).
+    /// File length (bytes).
     pub total_bytes: usize,
 }

@@ -1,5 +1,5 @@
-//! The parameters and results of `device.*`: systems under test made of one XDP program, or of
-//! a thread that forwards.
+//! The parameters and results of `device.*`: devices under test that consist of one XDP program, or of a forwarding
+//! thread.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,71 +9,71 @@ const fn one() -> u64 {
     1
 }
 
-/// What a device does with frames that it lets through.
+/// How a device forwards the frames that its impairments do not drop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum DeviceAction {
-    /// They leave by another interface of the same namespace.
+    /// Frames are sent from a different interface in the same namespace.
     Forward {
-        /// That interface.
+        /// The outgoing interface.
         interface: String,
-        /// A new source address, given with the next or not at all.
+        /// A new source address, valid only together with a new destination address.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source_mac: Option<String>,
         /// A new destination address.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         destination_mac: Option<String>,
     },
-    /// They go back where they came from, MAC addresses exchanged.
+    /// Frames are returned to their sender, with exchanged MAC addresses.
     Reflect,
-    /// They are counted and dropped.
+    /// Frames are counted and dropped.
     Drop,
-    /// They go to the host.
+    /// Frames are passed to the host's stack.
     Pass,
 }
 
-/// Where the program is put.
+/// The mode in which the XDP program is attached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceMode {
-    /// In the driver, or else in the stack.
+    /// In the driver (native); if the driver does not support it, in the stack (generic).
     #[default]
     Auto,
-    /// In the driver.
+    /// In the driver (native).
     Native,
-    /// In the stack.
+    /// In the stack (generic).
     Generic,
 }
 
-/// Of `device.start`.
+/// Parameters of `device.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeviceStart {
-    /// The controller's name for it.
+    /// The controller's name for the device.
     pub id: String,
-    /// The namespace of its interfaces.
+    /// The namespace of the device's interfaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<String>,
-    /// The interface where frames come in.
+    /// The interface on which frames arrive.
     pub interface: String,
-    /// What it does to frames on their way; nothing when it is empty.
+    /// The impairments of the device; empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub impairments: Vec<Impairment>,
-    /// What chance is drawn from.
+    /// Seed of the random draws.
     #[serde(default = "one")]
     pub seed: u64,
-    /// What it does with them.
+    /// How the device forwards frames.
     pub action: DeviceAction,
-    /// Where the program is put.
+    /// The mode in which the program is attached.
     #[serde(default)]
     pub mode: DeviceMode,
-    /// The CPU of a device in user space; absent means any.
+    /// The CPU of a user-space device; absent: any CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
-    /// The real-time priority (`SCHED_FIFO`) of a device in user space, 1 to 99; absent means that of the agent.
+    /// The real-time priority (`SCHED_FIFO`) of a user-space device, 1 to 99; absent: the agent's scheduling policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
 }
@@ -83,17 +83,17 @@ pub struct DeviceStart {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeviceStarted {
-    /// `native`, `generic` or `user`.
+    /// Mode of the device: `native`, `generic` or `user`.
     pub mode: String,
-    /// Why it is not native.
+    /// The reason why the mode is not native.
     pub fallbacks: Vec<String>,
-    /// How many instructions the program has; 0 in user space.
+    /// Number of BPF instructions; 0 in user space.
     pub instructions: u32,
-    /// When it was in place (ns).
+    /// Time at which the device was ready (ns).
     pub begin_ns: u64,
 }
 
-/// Of `device.read` and `device.stop`.
+/// Parameters of `device.read` and `device.stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -107,12 +107,12 @@ pub struct DeviceName {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeviceCounts {
-    /// Frames that left it.
+    /// Number of frames that the device sent.
     pub passed_frames: u64,
-    /// Frames that it lost.
+    /// Number of frames that the device dropped.
     pub dropped_frames: u64,
-    /// Before the counters were read (ns).
+    /// Time before the counters were read (ns).
     pub begin_ns: u64,
-    /// After the counters were read (ns).
+    /// Time after the counters were read (ns).
     pub end_ns: u64,
 }

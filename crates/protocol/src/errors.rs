@@ -1,32 +1,32 @@
-//! Error codes and the error object of a reply. What went wrong is written by whoever saw it.
+//! Error codes, and the error object of a reply. The code that detects an error writes its message.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::lease::Holder;
 
-/// Why a request was not done; the number is what goes over the wire.
+/// The reason why a request was not executed; its number is sent to the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(into = "i64", try_from = "i64")]
 pub enum ErrorCode {
-    /// The line is no JSON.
+    /// The line is not JSON.
     Parse,
-    /// The JSON is no request, or the line is too long.
+    /// The JSON is not a request, or the line is too long.
     Request,
-    /// No such method.
+    /// The method does not exist.
     Method,
-    /// The parameters do not fit the method.
+    /// The parameters do not match the method.
     Params,
-    /// The agent itself failed; a defect.
+    /// The agent has a defect.
     Internal,
-    /// The operating system refused.
+    /// The operating system rejected the operation.
     Refused,
-    /// A deadline passed.
+    /// A deadline expired.
     Deadline,
-    /// Another agent works here, or a dead one left changes behind.
+    /// Other agents use the host, or a dead agent left changes behind.
     Busy,
-    /// No such process, journal or series, or a namespace the agent did not make.
+    /// The process, journal or series does not exist, or this agent did not create the namespace.
     Unknown,
 }
 
@@ -46,7 +46,7 @@ impl From<ErrorCode> for i64 {
     }
 }
 
-/// A number that is not among the codes on the page.
+/// A number that is not an error code.
 #[derive(Debug, thiserror::Error)]
 #[error("error code {0} is not one of the protocol's")]
 pub struct UnknownCode(i64);
@@ -70,47 +70,47 @@ impl TryFrom<i64> for ErrorCode {
     }
 }
 
-/// What can be told about an error besides its message; absent fields are not sent.
+/// Data of an error besides its message; absent fields are not sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorData {
-    /// What was seen instead of what is allowed.
+    /// The rejected value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen: Option<Value>,
-    /// The operating system's error number.
+    /// The operating system's error number (errno).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errno: Option<i32>,
-    /// The file or program that was refused.
+    /// The file or program that the operating system rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The first output of a program that did not become ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// The exit status of a program that ended before it was ready.
+    /// The exit status of a program that exited before it was ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<i32>,
-    /// The signal that ended a program before it was ready.
+    /// The signal that killed a program before it was ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// The deadline that passed (ms).
+    /// The deadline that expired (ms).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// The agent that works on this host.
+    /// The agent that uses this host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy_pid: Option<u32>,
-    /// Agents that hold what is asked for.
+    /// Agents that hold requested resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holders: Option<Vec<Holder>>,
-    /// Journals that are to be undone first.
+    /// Journals that must be undone first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journals: Option<Vec<String>>,
-    /// The process, journal, series or own namespace that is not there.
+    /// The process, journal, series or namespace that does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The XDP program that an interface carries.
+    /// The XDP program that is attached to an interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program_id: Option<u32>,
-    /// How many are allowed.
+    /// The maximum number allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
 }
@@ -121,46 +121,46 @@ pub struct ErrorData {
 #[serde(deny_unknown_fields)]
 #[error("{message}")]
 pub struct ErrorObject {
-    /// Which kind of error.
+    /// The error code.
     pub code: ErrorCode,
-    /// What was being done and what was seen.
+    /// The operation and the problem, for people.
     pub message: String,
-    /// The same for programs.
+    /// The error's data, for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<ErrorData>>,
 }
 
 impl ErrorObject {
-    /// An error without data.
+    /// Create an error without data.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
-    /// The same error with data.
+    /// Return the error with this data.
     #[must_use]
     pub fn with(self, data: ErrorData) -> Self {
         Self { data: Some(Box::new(data)), ..self }
     }
 
-    /// The parameters are refused because of the value `seen`.
+    /// Create the error for the rejected parameter value `seen`.
     pub fn params(message: impl Into<String>, seen: impl Into<Value>) -> Self {
         let data = ErrorData { seen: Some(seen.into()), ..ErrorData::default() };
         Self::new(ErrorCode::Params, message).with(data)
     }
 
-    /// The operating system refused `path` with `errno`.
+    /// Create the error for a `path` that the operating system rejected with `errno`.
     pub fn refused(message: impl Into<String>, errno: Option<i32>, path: impl Into<String>) -> Self {
         let data = ErrorData { errno, path: Some(path.into()), ..ErrorData::default() };
         Self::new(ErrorCode::Refused, message).with(data)
     }
 
-    /// The deadline of `timeout_ms` passed.
+    /// Create the error for an expired deadline of `timeout_ms`.
     pub fn deadline(message: impl Into<String>, timeout_ms: u64) -> Self {
         let data = ErrorData { timeout_ms: Some(timeout_ms), ..ErrorData::default() };
         Self::new(ErrorCode::Deadline, message).with(data)
     }
 
-    /// There is no process, journal, series or namespace of the agent's own `id`.
+    /// Create the error for a process, journal, series or namespace `id` that does not exist.
     pub fn unknown(message: impl Into<String>, id: impl Into<String>) -> Self {
         let data = ErrorData { id: Some(id.into()), ..ErrorData::default() };
         Self::new(ErrorCode::Unknown, message).with(data)

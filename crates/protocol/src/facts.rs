@@ -1,126 +1,127 @@
-//! What a host is. Finding out is the agent's business.
+//! Facts about a host, as the agent determines them.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// One network interface of the host.
+/// A network interface of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct InterfaceFacts {
     /// Its name.
     pub name: String,
-    /// The kernel driver, where the kernel names one.
+    /// The kernel driver, if the kernel reports one.
     pub driver: Option<String>,
-    /// The largest packet it carries (bytes).
+    /// The MTU (bytes).
     pub mtu: u32,
-    /// Whether it is up.
+    /// Whether the interface is up.
     pub up: bool,
-    /// Whether each feature is active, by the names `ethtool -k` prints; empty where nothing tells.
+    /// Whether each offload feature is active, by its name in `ethtool -k`; empty if the kernel does not report them.
     #[serde(default)]
     pub offloads: BTreeMap<String, bool>,
-    /// The NUMA node that its device is at; `null` where there is no device, or one node.
+    /// The NUMA node of the interface's device; `null` if there is no device, or only one node.
     #[serde(default)]
     pub numa_node: Option<u32>,
-    /// The version of its driver.
+    /// The driver version.
     #[serde(default)]
     pub driver_version: Option<String>,
-    /// The version of the firmware of its device.
+    /// The firmware version of the device.
     #[serde(default)]
     pub firmware: Option<String>,
-    /// Interrupt coalescing, by the names and with the values that `ethtool -c` prints; empty where nothing tells.
+    /// Interrupt coalescing settings, by their names in `ethtool -c`; empty if the kernel does not report them.
     #[serde(default)]
     pub coalescing: BTreeMap<String, String>,
-    /// Pause frames, by the words that `ethtool -A` takes: `autoneg`, `rx`, `tx`; empty where nothing tells.
+    /// Pause frame settings, by the parameter names of `ethtool -A`: `autoneg`, `rx`, `tx`; empty if the kernel does
+    /// not report them.
     #[serde(default)]
     pub pause: BTreeMap<String, bool>,
-    /// The daemon that manages it.
+    /// The daemon that manages the interface.
     #[serde(default)]
     pub manager: Option<String>,
 }
 
-/// How the processors of a host are set; CPUs are lists as the kernel writes them, such as `0-3,8`.
+/// The processor settings of a host; CPU lists have the kernel's format, such as `0-3,8`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProcessorFacts {
-    /// The CPUs that are online.
+    /// The online CPUs.
     pub online: Option<String>,
-    /// Whether a core runs several threads; `null` where the kernel does not tell.
+    /// Whether a core runs several threads (SMT); `null` if the kernel does not report it.
     pub smt: Option<bool>,
-    /// The CPUs of each core, in the order of their first.
+    /// The CPUs of each core, sorted by the first CPU.
     pub cores: Vec<String>,
     /// The CPUs of each NUMA node.
     pub nodes: BTreeMap<String, String>,
-    /// What sets the frequency, such as `intel_pstate`; `null` where nothing does.
+    /// The frequency scaling driver, such as `intel_pstate`; `null` if there is none.
     pub driver: Option<String>,
-    /// Governor to the CPUs that have it.
+    /// The CPUs of each frequency governor.
     pub governors: BTreeMap<String, String>,
-    /// Governors that can be set.
+    /// The available frequency governors.
     pub available_governors: Vec<String>,
-    /// Whether cores may run above their nominal frequency; `null` where the kernel does not tell.
+    /// Whether cores may exceed their nominal frequency (turbo); `null` if the kernel does not report it.
     pub turbo: Option<bool>,
-    /// What puts idle CPUs to sleep, such as `intel_idle`; `null` where nothing does.
+    /// The idle driver, such as `intel_idle`; `null` if there is none.
     pub idle_driver: Option<String>,
-    /// The states that an idle CPU may sleep in, each with the time that leaving it takes.
+    /// The enabled idle states (C-states) with their exit latencies.
     pub idle_states: Vec<IdleState>,
 }
 
-/// A state that an idle CPU may sleep in (a C-state).
+/// An idle state of a CPU (C-state).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct IdleState {
-    /// Its name, such as `C6`.
+    /// The state's name, such as `C6`.
     pub name: String,
-    /// How long leaving it takes (ns).
+    /// The exit latency (ns).
     pub exit_latency_ns: u64,
 }
 
-/// What the host is; `null` where the host does not tell.
+/// Facts about the host; `null`: unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Facts {
-    /// The host's name.
+    /// The host name.
     pub hostname: String,
-    /// The kernel's release.
+    /// The kernel release.
     pub kernel: String,
-    /// The processor's architecture.
+    /// The processor architecture.
     pub architecture: String,
-    /// The distribution.
+    /// The Linux distribution.
     pub os: Option<String>,
-    /// The processor.
+    /// The processor model.
     pub cpu_model: Option<String>,
-    /// The revision of the processor's microcode.
+    /// The microcode revision.
     #[serde(default)]
     pub microcode: Option<String>,
     /// The machine's firmware: vendor, version, date.
     #[serde(default)]
     pub firmware: Option<String>,
-    /// How many CPUs are online.
+    /// Number of online CPUs.
     pub cpus: usize,
-    /// The memory the kernel manages (bytes).
+    /// Memory managed by the kernel (bytes).
     pub memory_bytes: u64,
-    /// Where the kernel takes time from.
+    /// The kernel's clock source.
     pub clocksource: Option<String>,
-    /// The hypervisor the host runs on, or `none`.
+    /// The hypervisor of the host, or `none`.
     pub virtualization: Option<String>,
-    /// The load of the last minute (1/1000).
+    /// The load average of the last minute (1/1000).
     pub load_1min_milli: u64,
     /// The network interfaces.
     pub interfaces: Vec<InterfaceFacts>,
-    /// The version line of each asked program; `null` where it is not installed.
+    /// The version line of each requested program; `null` if the program is not installed.
     pub programs: BTreeMap<String, Option<String>>,
-    /// Whether the kernel can make each thing; `null` where that could not be tried.
+    /// Whether the kernel can create each object; `null` if this could not be tested.
     pub features: BTreeMap<String, Option<bool>>,
-    /// How the processors are set.
+    /// The processor settings.
     #[serde(default)]
     pub processors: ProcessorFacts,
-    /// The daemons that run of those that change what is measured: they move interrupts, or set interfaces.
+    /// Running daemons that affect measurements, because they move interrupts or configure interfaces.
     #[serde(default)]
     pub daemons: Vec<String>,
-    /// The value of each asked setting; `null` where it cannot be read.
+    /// The value of each requested setting; `null` if it cannot be read.
     pub settings: BTreeMap<String, Option<String>>,
 }

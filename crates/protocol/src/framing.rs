@@ -1,18 +1,19 @@
-//! Cut a stream of bytes into lines of bounded length. Reads nothing itself: bytes are pushed in.
+//! Split a byte stream into lines of bounded length. The caller reads the stream and passes the bytes.
 
-/// The longest line, without its newline (bytes).
+/// Maximum line length, without the newline (bytes).
 pub const LINE_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 
-/// What a stream is made of.
+/// An element of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// A whole line without its newline.
+    /// A complete line without its newline.
     Line(Vec<u8>),
-    /// A line was longer than the limit; it is skipped to its end. Given once, when the limit is passed, with the first bytes.
+    /// A line exceeded the limit and is skipped to its end. Returned once, when the limit is exceeded, with the line's
+    /// first bytes.
     TooLong(Vec<u8>),
 }
 
-/// Collects bytes until a line is whole; never holds more than one line of the limit's length.
+/// Collect bytes until a line is complete; the buffer never exceeds the maximum line length.
 #[derive(Debug)]
 pub struct LineSplitter {
     limit_bytes: usize,
@@ -27,12 +28,12 @@ impl Default for LineSplitter {
 }
 
 impl LineSplitter {
-    /// A splitter for lines of at most `limit_bytes`.
+    /// Create a splitter for lines of at most `limit_bytes`.
     pub fn new(limit_bytes: usize) -> Self {
         Self { limit_bytes, line: Vec::new(), skipping: false }
     }
 
-    /// Take `bytes` from the stream and hand every frame they complete to `receive`, in order.
+    /// Add `bytes` from the stream, and pass each completed frame to `receive`, in order.
     pub fn push(&mut self, bytes: &[u8], mut receive: impl FnMut(Frame)) {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
@@ -45,7 +46,7 @@ impl LineSplitter {
         self.append(rest, &mut receive);
     }
 
-    /// What came of the line that is not whole yet.
+    /// Return the bytes of the incomplete line.
     pub fn take_rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.line)
     }
@@ -57,7 +58,7 @@ impl LineSplitter {
         if self.line.len() + part.len() > self.limit_bytes {
             let mut beginning = std::mem::take(&mut self.line);
             beginning.extend_from_slice(&part[..part.len().min(BEGINNING_BYTES)]);
-            // As many as there are for certain when the limit is passed, however the stream is cut.
+            // This many bytes are available when the limit is exceeded, however the stream is split.
             beginning.truncate(BEGINNING_BYTES.min(self.limit_bytes + 1));
             beginning.shrink_to_fit();
             self.skipping = true;
@@ -68,7 +69,7 @@ impl LineSplitter {
     }
 }
 
-/// How much of a line that is too long is kept (bytes).
+/// Number of bytes that are kept of a line that is too long.
 const BEGINNING_BYTES: usize = 4096;
 
 #[cfg(test)]
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_may_come_in_any_number_of_parts() {
+    fn line_may_arrive_in_any_number_of_parts() {
         let mut splitter = LineSplitter::new(8);
         assert_eq!(frames(&mut splitter, b"ab"), []);
         assert_eq!(frames(&mut splitter, b"c\nde\n\nf"), [line("abc"), line("de"), line("")]);
@@ -94,12 +95,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_exactly_the_limit_passes() {
+    fn line_of_exactly_the_maximum_length_is_accepted() {
         assert_eq!(frames(&mut LineSplitter::new(3), b"abc\n"), [line("abc")]);
     }
 
     #[test]
-    fn a_longer_line_is_told_once_and_skipped_to_its_end() {
+    fn longer_line_is_reported_once_and_skipped() {
         let mut splitter = LineSplitter::new(3);
         assert_eq!(frames(&mut splitter, b"abcd"), [Frame::TooLong(b"abcd".to_vec())]);
         assert_eq!(frames(&mut splitter, b"efghijkl"), []);

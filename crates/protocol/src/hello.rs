@@ -1,4 +1,4 @@
-//! The first line an agent writes.
+//! The first line that an agent writes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -11,43 +11,46 @@ use crate::relay::{Ended, Noise, Received};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Predecessor {
-    /// The journal's id.
+    /// The journal's identifier.
     pub journal: String,
-    /// The dead agent.
+    /// The dead agent's process number.
     pub pid: u32,
-    /// When it began (ns, its monotonic clock).
+    /// Start of the dead agent (ns, on its monotonic clock).
     pub started_ns: u64,
-    /// How many changes are not undone.
+    /// Number of changes that are not undone.
     pub entries: usize,
+    /// The lab of the dead agent; empty: the agent had no lease.
+    #[serde(default)]
+    pub lab: String,
 }
 
-/// Who the agent is, what it can do, what it found.
+/// The agent's identity, its abilities, and the state of its host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
-    /// The protocol's version, `major.minor`.
+    /// Protocol version, `major.minor`.
     pub protocol: String,
-    /// The agent's version.
+    /// Agent version.
     pub version: String,
-    /// The digest of the agent's binary.
+    /// Digest of the agent's binary.
     pub build: String,
-    /// The agent's process.
+    /// Process number of the agent.
     pub pid: u32,
-    /// The user it works for, as seen outside its namespaces.
+    /// The agent's user, as seen from outside its namespaces.
     pub uid: u32,
-    /// Whether it made its own user, network and mount namespaces.
+    /// Whether the agent created its own user, network and mount namespaces.
     pub rootless: bool,
-    /// Where its lock and journals are.
+    /// Folder of the agent's lock and journals.
     pub state_dir: String,
-    /// What it can do on this host now.
+    /// The features that the agent can use on this host now.
     pub capabilities: Vec<String>,
-    /// Why it cannot do the rest, one sentence each.
+    /// The reasons why the agent cannot use other features, one sentence each.
     #[serde(default)]
     pub limits: Vec<String>,
-    /// The agent that works on this host alone.
+    /// The agent that uses this host exclusively.
     pub busy_pid: Option<u32>,
-    /// All agents that hold leases here.
+    /// All agents with leases on this host.
     #[serde(default)]
     pub holders: Vec<Holder>,
     /// Journals of dead agents.
@@ -55,25 +58,25 @@ pub struct Hello {
     pub predecessors: Vec<Predecessor>,
 }
 
-/// A message that wants no answer.
+/// A message without an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "method", content = "params")]
 pub enum Notification {
     /// The first line.
     #[serde(rename = "hello")]
     Hello(Hello),
-    /// A message came over a relay.
+    /// A message arrived over a relay.
     #[serde(rename = "relay.received")]
     RelayReceived(Received),
-    /// Something else came over a relay.
+    /// A line that is not a message arrived over a relay.
     #[serde(rename = "relay.noise")]
     RelayNoise(Noise),
-    /// A relay is no more.
+    /// A relay was closed.
     #[serde(rename = "relay.ended")]
     RelayEnded(Ended),
 }
 
-/// A notification as it goes over the wire.
+/// A notification in its wire format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NotificationLine {
     jsonrpc: String,
@@ -88,7 +91,7 @@ impl From<Notification> for NotificationLine {
     }
 }
 
-/// A relayed message is read from text only, so the parameters are read when the method is known.
+/// A relayed message can only be read from text, so the parameters are decoded after the method is known.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Envelope {

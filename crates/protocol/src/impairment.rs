@@ -1,112 +1,112 @@
-//! What a device or a path does to frames: the stages of a chain, in the order in which frames pass them.
+//! The impairments of a device or an emulated link: a chain of stages, in the order in which frames pass them.
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// One stage. Ratios are in parts of 1 000 000 000.
+/// One stage. Ratios are in units of 1e-9.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Impairment {
-    /// Each frame is lost with the same probability.
+    /// Independent random loss with one probability for all frames.
     Loss {
-        /// The probability.
+        /// Loss probability.
         frames_per_billion: u32,
     },
-    /// Frames n, 2n, 3n, and so on are lost.
+    /// Loss of every nth frame.
     LossEvery {
-        /// The n.
+        /// The interval n (frames).
         frames: u64,
     },
-    /// Frames are lost by a pattern that begins again at its end.
+    /// Loss by a repeated pattern.
     LossPattern {
-        /// Whether each frame of it is lost.
+        /// Whether each frame of the pattern is dropped.
         lost: Vec<bool>,
     },
-    /// Frames are lost in bursts (Gilbert and Elliott).
+    /// Loss in bursts (Gilbert-Elliott model).
     LossBursts {
-        /// From the good state to the bad one, before each frame.
+        /// Transition probability per frame from the good to the bad state.
         to_bad_per_billion: u32,
-        /// From the bad state to the good one, before each frame.
+        /// Transition probability per frame from the bad to the good state.
         to_good_per_billion: u32,
-        /// Loss in the bad state.
+        /// Loss probability in the bad state.
         lost_in_bad_per_billion: u32,
-        /// Loss in the good state.
+        /// Loss probability in the good state.
         lost_in_good_per_billion: u32,
     },
-    /// One bit of a frame is inverted, each frame with the same probability.
+    /// Corruption: one bit of a frame is inverted, with one probability for all frames.
     Corrupt {
-        /// The probability.
+        /// Corruption probability.
         frames_per_billion: u32,
     },
-    /// A frame is sent twice, each with the same probability.
+    /// Duplication: a frame is sent twice, with one probability for all frames.
     Duplicate {
-        /// The probability.
+        /// Duplication probability.
         frames_per_billion: u32,
     },
-    /// A frame is held back, each with the same probability, so that others overtake it.
+    /// Reordering: a frame is held back, with one probability for all frames, so that other frames overtake it.
     Reorder {
-        /// The probability.
+        /// Reordering probability.
         frames_per_billion: u32,
-        /// How long it is held (ns).
+        /// Time for which a frame is held back (ns).
         by_ns: u64,
     },
-    /// Each frame leaves so long after it arrived.
+    /// Delay of every frame.
     Delay {
-        /// How long (ns).
+        /// Base delay (ns).
         delay_ns: u64,
-        /// How far from it.
+        /// Deviation from the base delay.
         #[serde(default)]
         jitter: Jitter,
-        /// A frame's delay is that of the frame before with this ratio, and otherwise drawn again.
+        /// Probability that a frame has the same delay as the previous frame; otherwise a new delay is drawn.
         #[serde(default)]
         correlation_per_billion: u32,
-        /// Whether a frame with a shorter delay may overtake others.
+        /// Whether a frame with a shorter delay may overtake other frames.
         #[serde(default)]
         overtaking: bool,
     },
-    /// Frames that arrive in a stall leave at its end.
+    /// Stalls: frames that arrive during a stall are sent at its end.
     Stall {
-        /// How long each stall lasts (ns).
+        /// Duration of each stall (ns).
         length_ns: u64,
-        /// From the begin of one stall to the begin of the next (ns).
+        /// Interval between the starts of consecutive stalls (ns).
         every_ns: u64,
     },
     /// A line with a queue before it.
     Line {
-        /// How fast it sends.
+        /// Rate of the line.
         rate: LineRate,
-        /// What may wait; absent means all.
+        /// Queue limit; absent: unlimited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         queue: Option<QueueLimit>,
-        /// Keeps the delay of the queue low (RFC 8289); absent: what does not fit is dropped.
+        /// `CoDel` (RFC 8289), which keeps the queueing delay low; absent: tail drop.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         codel: Option<Codel>,
-        /// A frame that says it can be marked (ECT, RFC 3168) is, when more than this waits; absent: none is.
+        /// Queue length above which ECN-capable frames (ECT, RFC 3168) are marked; absent: frames are never marked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mark_above: Option<QueueLimit>,
     },
-    /// Classes of frames that share a line, every frame of a class spaced. Of wires alone.
+    /// Traffic classes that share a line, with every frame of a class paced; only on emulated links.
     Pacer {
-        /// Of the line, in bits of frames with FCS (bit/s).
+        /// Rate of the line, for frames with FCS (bit/s).
         rate_bps: u64,
-        /// The classes.
+        /// The traffic classes.
         classes: Vec<PacerClass>,
-        /// Which frames belong to which class: the first filter that fits holds.
+        /// Filters that assign frames to classes; the first match applies.
         filters: Vec<PacerFilter>,
-        /// What leaves at most above the rate, in any time, whatever holds the thread: what is later than this allows is lost to
-        /// the rate. Absent: all that is late is caught up (bytes).
+        /// Maximum number of bytes by which the frames of any interval exceed the rate, even after the thread was
+        /// delayed; a longer delay reduces the mean rate. Absent: every delay is made up (bytes).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         burst_bytes: Option<u64>,
-        /// The class of frames that no filter fits; absent: they leave when they arrive.
+        /// Class of frames that match no filter; absent: these frames are sent immediately.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         default: Option<u16>,
     },
 }
 
 impl Impairment {
-    /// Its kind, as in messages; that of a line whose queue is kept short is `codel`.
+    /// Name of the stage's kind in messages; `codel` for a line with `CoDel`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Loss { .. } => "loss",
@@ -125,125 +125,125 @@ impl Impairment {
     }
 }
 
-/// A class of a pacer.
+/// A traffic class of a pacer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PacerClass {
-    /// What it is sure to get (bit/s).
+    /// Guaranteed rate (bit/s).
     pub rate_bps: u64,
-    /// What it may have when others leave it over (bit/s).
+    /// Maximum rate, including bandwidth borrowed from other classes (bit/s).
     pub ceil_bps: u64,
-    /// What may wait; absent means all.
+    /// Queue limit; absent: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueLimit>,
 }
 
-/// Which frames belong to a class: packets with these addresses, of either version of IP.
+/// A filter: IPv4 and IPv6 packets with these addresses belong to a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PacerFilter {
-    /// The source; absent means any.
+    /// Source address; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<IpAddr>,
-    /// The destination; absent means any.
+    /// Destination address; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<IpAddr>,
-    /// The place of the class, from 0.
+    /// Index of the class, from 0.
     pub class: u16,
 }
 
-/// How far delays lie from their base.
+/// Distribution of delays around the base delay.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Jitter {
-    /// Not at all.
+    /// Constant.
     #[default]
     None,
-    /// Evenly to both sides.
+    /// Uniform, symmetric around the base delay.
     Uniform {
-        /// At most (ns).
+        /// Maximum deviation (ns).
         most_ns: u64,
     },
     /// Normally distributed.
     Normal {
-        /// The standard deviation (ns).
+        /// Standard deviation (ns).
         deviation_ns: u64,
     },
-    /// One of these later, each as likely as every other.
+    /// Empirical: one of these additional delays, all with equal probability.
     Samples {
-        /// How much later (ns).
+        /// Additional delays (ns).
         later_ns: Vec<u64>,
     },
 }
 
-/// How fast a line sends.
+/// Rate of a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum LineRate {
     /// Bits of frames with FCS.
     Bits {
-        /// How many in a second.
+        /// Bits per second.
         bps: u64,
     },
-    /// Frames, whatever their length.
+    /// Frames, regardless of their length.
     Frames {
-        /// How many.
+        /// Number of frames per interval.
         frames: u64,
-        /// In how long (ns).
+        /// Length of the interval (ns).
         per_ns: u64,
-        /// How many leave at once after a pause.
+        /// Maximum number of frames that are sent back to back after an idle period.
         burst_frames: u32,
     },
-    /// A rate that changes, from the start of the device on; it begins again at its end.
+    /// A variable rate, from the start of the device; the sequence is repeated.
     Trace {
-        /// How long each rate holds (ns), and the rate (bit/s).
+        /// Duration (ns) and rate (bit/s) of each step.
         steps: Vec<(u64, u64)>,
     },
-    /// Moments at which bytes may leave; it begins again at its end.
+    /// Times at which bytes can be sent (a delivery trace); the sequence is repeated.
     Delivery {
-        /// After the start of the device (ns).
+        /// Time after the start of the device (ns).
         moments_ns: Vec<u64>,
-        /// How many may leave at each (bytes).
+        /// Number of bytes that can be sent at each time.
         bytes: u32,
     },
 }
 
-/// What may wait before a line; the frame on it does not.
+/// Limit of the queue before a line; the frame in transmission does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum QueueLimit {
-    /// So many frames.
+    /// Limit in frames.
     Frames {
-        /// How many.
+        /// Maximum number of frames.
         frames: u64,
     },
-    /// So many bytes, with FCS.
+    /// Limit in bytes, with FCS.
     Bytes {
-        /// How many.
+        /// Maximum number of bytes.
         bytes: u64,
     },
-    /// What waits no longer than this.
+    /// Limit by waiting time.
     Time {
-        /// How long (ns).
+        /// Maximum waiting time (ns).
         most_ns: u64,
     },
 }
 
-/// The parameters of RFC 8289.
+/// The parameters of `CoDel` (RFC 8289).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Codel {
-    /// The delay that a queue may keep (ns).
+    /// Target queueing delay (ns).
     pub target_ns: u64,
-    /// For how long it may be longer (ns).
+    /// Interval (ns).
     pub interval_ns: u64,
-    /// Whether frames that can be marked are, in place of being dropped.
+    /// Whether ECN-capable frames are marked instead of dropped.
     #[serde(default = "marks")]
     pub marks: bool,
 }

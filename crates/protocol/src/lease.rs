@@ -1,29 +1,29 @@
-//! Leases: which resources of a kernel an agent may change while other agents change others.
+//! Leases: the resources of a kernel that an agent may change while other agents change others.
 
 use serde::{Deserialize, Serialize};
 
-/// A resource of a kernel that is leased.
+/// A leasable resource of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Resource {
-    /// Its name, `KIND:WHICH`: `port:eth1`, `cpu:3`, `disk:8:16`.
+    /// The resource's name, `KIND:WHICH`: `port:eth1`, `cpu:3`, `disk:8:16`.
     pub name: String,
-    /// Whether others may share it.
+    /// Whether other agents may share the resource.
     #[serde(default)]
     pub shared: bool,
 }
 
-/// Of `lease.take`.
+/// Parameters of `lease.take`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LeaseTake {
-    /// The lab, in words that another user understands.
+    /// The lab's name, which other users are shown.
     pub lab: String,
-    /// All that it needs.
+    /// All resources that the lab needs.
     pub resources: Vec<Resource>,
-    /// How long a holder must have been stopped (SIGSTOP) before it is ended (ms).
+    /// Time for which a holder must have been stopped (SIGSTOP) before it is killed (ms).
     #[serde(default = "twenty_seconds_ms")]
     pub stopped_ms: u64,
 }
@@ -32,16 +32,16 @@ const fn twenty_seconds_ms() -> u64 {
     20_000
 }
 
-/// A lease that was taken.
+/// Result of `lease.take`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Leased {
-    /// Higher than that of every lease of these resources before.
+    /// Number of the lease, greater than that of every earlier lease on these resources.
     pub number: u64,
-    /// Agents that were ended because they were stopped.
+    /// Agents that were killed because they were stopped.
     pub ended: Vec<u32>,
-    /// How many changes of dead holders were undone first.
+    /// Number of changes of dead holders that were undone first.
     pub undone: u64,
 }
 
@@ -50,12 +50,12 @@ pub struct Leased {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Holder {
-    /// Its process.
+    /// The agent's process number.
     pub pid: u32,
-    /// Its lab.
+    /// The agent's lab.
     pub lab: String,
-    /// What it holds; in a refusal only what is in the way.
+    /// The leased resources; in a rejected request, only those in conflict.
     pub resources: Vec<Resource>,
-    /// Whether it is stopped (SIGSTOP).
+    /// Whether the agent is stopped (SIGSTOP).
     pub stopped: bool,
 }

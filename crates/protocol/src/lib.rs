@@ -1,7 +1,7 @@
 //! Messages between the iolab controller and its agents, and the lines that carry them.
 //!
-//! These types are the definition; `contract/agent-v1.md` says what they mean, and what the controller has of them is generated
-//! from their schema (feature `schema`). No I/O and no clock.
+//! These types define the messages; `contract/agent-v1.md` explains them, and the controller's classes are generated
+//! from their schema (feature `schema`). This crate does no I/O and reads no clock.
 
 pub mod calls;
 pub mod capture;
@@ -31,5 +31,5 @@ pub use requests::{parse_request, Refusal, Request};
 pub use responses::Response;
 pub use undo::Undo;
 
-/// The version of the protocol this crate speaks.
+/// Version of the protocol of this crate.
 pub const PROTOCOL_VERSION: &str = "1.6";

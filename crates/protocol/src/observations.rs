@@ -1,4 +1,4 @@
-//! Counters of the kernel as they were read. Reading them is the samplers' business.
+//! Kernel counters as the samplers read them.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,30 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Sampler {
-    /// Time per CPU by class.
+    /// CPU time by class, per CPU.
     Cpu,
     /// Threads of the supervised processes.
     Threads,
     /// Soft interrupts per CPU.
     Softirq,
-    /// The receive path per CPU.
+    /// The receive path per CPU (`softnet_stat`).
     Softnet,
     /// Network interfaces.
     Interfaces,
     /// Queueing disciplines.
     Qdiscs,
-    /// Frames dropped anywhere on their way, by place.
+    /// Frame drops, by place.
     Drops,
     /// Established TCP connections.
     Sockets,
-    /// What is set: of a namespace's stack and of its interfaces.
+    /// Settings in effect: of a namespace's stack and of its interfaces.
     Settings,
-    /// What is set of the processors.
+    /// Processor settings in effect.
     Processors,
 }
 
 impl Sampler {
-    /// The name on the wire.
+    /// Return the name in the wire format.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -48,110 +48,110 @@ impl Sampler {
         }
     }
 
-    /// Whether each network namespace has counters of its own.
+    /// Return whether each network namespace has separate counters.
     pub fn is_per_netns(self) -> bool {
         matches!(self, Self::Interfaces | Self::Qdiscs | Self::Drops | Self::Sockets | Self::Settings)
     }
 }
 
-/// The time of one CPU by class since boot (ns); the kernel counts in ticks of 10 ms.
+/// CPU time of one CPU by class, since boot (ns); the kernel counts in ticks of 10 ms.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CpuTimes {
-    /// Number of the CPU.
+    /// CPU number.
     pub cpu: u32,
     /// User mode.
     pub user_ns: u64,
-    /// User mode, niced.
+    /// User mode, nice.
     pub nice_ns: u64,
-    /// Kernel.
+    /// Kernel mode.
     pub system_ns: u64,
     /// Idle.
     pub idle_ns: u64,
     /// Idle with I/O outstanding.
     pub iowait_ns: u64,
-    /// Interrupts.
+    /// Hardware interrupts.
     pub irq_ns: u64,
     /// Soft interrupts.
     pub softirq_ns: u64,
-    /// Taken by the hypervisor.
+    /// Steal: time taken by the hypervisor.
     pub steal_ns: u64,
-    /// Running guests; also counted in user mode.
+    /// Guest; also counted as user mode.
     pub guest_ns: u64,
-    /// Running niced guests; also counted in niced user mode.
+    /// Guest, nice; also counted as user mode, nice.
     pub guest_nice_ns: u64,
 }
 
-/// One thread of a supervised process or of its descendants.
+/// A thread of a supervised process or of its descendants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ThreadTimes {
-    /// The supervised process it belongs to or works for, as the controller named it; `null` for the kernel's own threads.
+    /// The controller's name for the supervised process to which the thread belongs; `null` for kernel threads.
     pub process: Option<String>,
-    /// Its process; of a thread of the kernel, itself.
+    /// Process number; for a kernel thread, its own number.
     pub pid: u32,
-    /// The thread.
+    /// Thread number.
     pub tid: u32,
-    /// Its name.
+    /// Thread name.
     pub name: String,
     /// Time on a CPU (ns).
     pub run_ns: u64,
-    /// Time runnable but waiting for a CPU (ns).
+    /// Time in the run queue without a CPU (ns).
     pub wait_ns: u64,
     /// Time in user mode, in ticks of 10 ms (ns).
     pub user_ns: u64,
     /// Time in the kernel, in ticks of 10 ms (ns).
     pub system_ns: u64,
-    /// The CPU it ran on last.
+    /// The CPU on which the thread ran last.
     pub last_cpu: u32,
-    /// How often it gave up the CPU.
+    /// Number of voluntary context switches.
     pub voluntary_switches: u64,
-    /// How often the CPU was taken from it.
+    /// Number of involuntary context switches.
     pub involuntary_switches: u64,
-    /// Its state as `proc_pid_stat(5)` has it, such as `R`, `S` or `T`; empty from older agents.
+    /// Thread state as in `proc_pid_stat(5)`, such as `R`, `S` or `T`; empty from older agents.
     #[serde(default)]
     pub state: String,
-    /// The CPUs that it may run on, as a list such as `0-3,6`; empty from older agents.
+    /// The allowed CPUs, as a list such as `0-3,6`; empty from older agents.
     #[serde(default)]
     pub allowed_cpus: String,
 }
 
-/// How often one kind of soft interrupt ran.
+/// Number of runs of one kind of soft interrupt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SoftirqCounts {
-    /// The kernel's name of the kind.
+    /// The kernel's name of the soft interrupt.
     pub kind: String,
-    /// Counts in the order of the CPUs.
+    /// Counts per CPU, in CPU order.
     pub per_cpu: Vec<u64>,
 }
 
-/// The receive path of one CPU; the kernel's counters are 32 bits wide and wrap.
+/// The receive path of one CPU; the kernel's counters have 32 bits and wrap around.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SoftnetCounts {
-    /// The CPU.
+    /// CPU number.
     pub cpu: u32,
     /// Frames processed.
     pub processed: u64,
     /// Frames dropped because the backlog was full.
     pub dropped: u64,
-    /// How often the budget ended before the work.
+    /// Number of times the budget was exhausted (`time_squeeze`).
     pub time_squeeze: u64,
-    /// Frames waiting now.
+    /// Number of frames in the backlog.
     pub backlog: u64,
 }
 
-/// The counters of one network interface since it was made.
+/// The counters of a network interface since its creation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct InterfaceCounters {
-    /// Interface.
+    /// The interface.
     pub name: String,
     /// Received (bytes).
     pub rx_bytes: u64,
@@ -169,23 +169,23 @@ pub struct InterfaceCounters {
     pub tx_errors: u64,
     /// Dropped on sending.
     pub tx_dropped: u64,
-    /// How often its carrier came or went; `null` where the kernel does not count it.
+    /// Number of carrier changes; `null` if the kernel does not count them.
     #[serde(default)]
     pub carrier_changes: Option<u64>,
 }
 
-/// The counters of one queueing discipline.
+/// The counters of a queueing discipline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct QdiscCounters {
-    /// The interface it is on.
+    /// The interface of the queueing discipline.
     pub interface: String,
-    /// What it is, such as `htb`.
+    /// Its kind, such as `htb`.
     pub kind: String,
-    /// Its handle as tc prints it, such as `8001:`.
+    /// Its handle in tc's format, such as `8001:`.
     pub handle: String,
-    /// `root`, or its parent as tc prints it.
+    /// `root`, or the parent in tc's format.
     pub parent: String,
     /// Bytes sent.
     pub bytes: u64,
@@ -193,83 +193,85 @@ pub struct QdiscCounters {
     pub packets: u64,
     /// Packets dropped.
     pub drops: u64,
-    /// How often a packet had to wait for the rate.
+    /// Number of times a packet was delayed by the rate (overlimits).
     pub overlimits: u64,
-    /// How often the driver gave a packet back.
+    /// Number of times the driver returned a packet (requeues).
     pub requeues: u64,
-    /// Bytes waiting now.
+    /// Backlog (bytes).
     pub backlog_bytes: u64,
-    /// Packets waiting now.
+    /// Backlog (packets).
     pub qlen: u64,
 }
 
-/// What one place dropped since it was made.
+/// The drop counters of one place since its creation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DropCounters {
-    /// Where: `interface`, `driver` (an interface's own statistics), `protocol` or `reason` (of the whole kernel).
+    /// Kind of place: `interface`, `driver` (driver statistics of an interface), `protocol` or `reason` (both of the
+    /// whole kernel).
     pub place: String,
-    /// Which one: an interface's or a protocol's name.
+    /// Name of the interface or protocol.
     pub name: String,
-    /// The kernel's names of the counters that tell of drops, and their values.
+    /// Drop counters by the kernel's names.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// What is in effect at one place, as the kernel shows it now.
+/// The settings in effect at one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SettingValues {
-    /// Where: `stack` (of the namespace), `interface` or `processors`.
+    /// Kind of place: `stack` (of the namespace), `interface` or `processors`.
     pub place: String,
-    /// Which one: an interface's name, a list of CPUs; empty where there is one only.
+    /// Interface name, or a CPU list; empty if there is only one such place.
     pub name: String,
-    /// What is set, and to what.
+    /// Values of the settings, by name.
     pub values: BTreeMap<String, String>,
 }
 
-/// One established TCP connection, as `struct tcp_info` and its socket's memory tell; 0 is what the kernel does not tell.
+/// An established TCP connection, with the values of `struct tcp_info` and of its socket's memory; 0: not reported by
+/// the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SocketCounters {
-    /// Port of this end.
+    /// Local port.
     pub local_port: u16,
-    /// Port of the other end.
+    /// Remote port.
     pub remote_port: u16,
-    /// What controls its congestion, such as `cubic`.
+    /// Congestion control algorithm, such as `cubic`.
     pub congestion: String,
     /// Smoothed round-trip time (ns).
     pub rtt_ns: u64,
-    /// The least one seen (ns).
+    /// Minimum round-trip time (ns).
     pub least_rtt_ns: u64,
     /// Congestion window (bytes).
     pub window_bytes: u64,
-    /// Sent and neither acknowledged nor taken for lost, in full segments (bytes).
+    /// Data in flight: unacknowledged and not considered lost, in full segments (bytes).
     #[serde(default)]
     pub in_flight_bytes: u64,
-    /// Time in which it had something to send (ns).
+    /// Time in which the connection had data to send (ns).
     pub busy_ns: u64,
-    /// Of that, the time in which the receiver's window kept it from sending (ns).
+    /// Part of `busy_ns` in which the receiver's window limited the sender (ns).
     pub receiver_limited_ns: u64,
-    /// Of that, the time in which its own send buffer was too small (ns).
+    /// Part of `busy_ns` in which the send buffer limited the sender (ns).
     pub buffer_limited_ns: u64,
-    /// Bytes sent, those sent again included.
+    /// Bytes sent, including retransmissions.
     pub sent_bytes: u64,
-    /// Bytes sent again.
+    /// Bytes retransmitted.
     pub resent_bytes: u64,
-    /// The window that the receiver last told (bytes).
+    /// The last window that the receiver advertised (bytes).
     pub receiver_window_bytes: u64,
-    /// Bound of the receive buffer (bytes).
+    /// Limit of the receive buffer (bytes).
     pub receive_buffer_bytes: u64,
-    /// Bound of the send buffer (bytes).
+    /// Limit of the send buffer (bytes).
     pub send_buffer_bytes: u64,
-    /// Segments that the socket dropped on receipt.
+    /// Number of received segments that the socket dropped.
     pub dropped: u64,
 }
 
-/// What one sampler read.
+/// Counters of one sampler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "sampler", rename_all = "lowercase")]
@@ -287,15 +289,15 @@ pub enum Counters {
     Processors { settings: Vec<SettingValues> },
 }
 
-/// What one sampler read, where, and within which time.
+/// Counters of one sampler, with their namespace and the time of the reading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Observation {
-    /// The namespace; `null` for the host's counters and the agent's own namespace.
+    /// The namespace; `null`: the host, or the agent's namespace.
     pub netns: Option<String>,
-    /// Before the reading began (ns).
+    /// Time before the reading (ns).
     pub begin_ns: u64,
-    /// After the reading ended (ns).
+    /// Time after the reading (ns).
     pub end_ns: u64,
     /// The counters.
     #[serde(flatten)]

@@ -1,51 +1,51 @@
-//! Messages of relays: connections of an agent to somebody behind it. What is relayed is text nobody looks into here.
+//! Messages of relays: connections from an agent to a peer behind it. The agent does not interpret the relayed text.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Where the other side of a relay is.
+/// The peer of a relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Place {
     /// A unix stream socket to connect to.
     Socket {
-        /// Its absolute path.
+        /// Absolute path of the socket.
         path: String,
     },
     /// A terminal, used in raw mode.
     Terminal {
-        /// Its absolute path.
+        /// Absolute path of the terminal.
         path: String,
     },
 }
 
-/// Of `relay.open`.
+/// Parameters of `relay.open`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RelayOpen {
     /// The controller's name for the relay.
     pub id: String,
-    /// The other side.
+    /// The peer.
     pub at: Place,
-    /// How long it may take until the other side is there (ms).
+    /// Maximum time until the peer is connected (ms).
     #[serde(default = "ten_seconds_ms")]
     pub timeout_ms: u64,
 }
 
-/// The result of `relay.open`.
+/// Result of `relay.open`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RelayOpened {
-    /// When it was asked for (ns).
+    /// Time of the request (ns).
     pub begin_ns: u64,
-    /// When the other side was there (ns).
+    /// Time at which the peer was connected (ns).
     pub end_ns: u64,
 }
 
-/// Of `relay.send`.
+/// Parameters of `relay.send`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -54,12 +54,12 @@ pub struct RelaySend {
     pub id: String,
     /// A JSON object.
     pub message: Message,
-    /// How long it may wait for room (ms).
+    /// Maximum wait for buffer space (ms).
     #[serde(default = "ten_seconds_ms")]
     pub timeout_ms: u64,
 }
 
-/// Of `relay.close`.
+/// Parameters of `relay.close`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -68,58 +68,58 @@ pub struct RelayClose {
     pub id: String,
 }
 
-/// Of `relay.received`.
+/// Parameters of the notification `relay.received`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Received {
     /// The relay.
     pub id: String,
-    /// What came.
+    /// The received message.
     pub message: Message,
 }
 
-/// Of `relay.noise`.
+/// Parameters of the notification `relay.noise`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Noise {
     /// The relay.
     pub id: String,
-    /// The beginning of the line.
+    /// The start of the line.
     pub text: String,
-    /// How many lines of noise were left out before this one.
+    /// Number of noise lines that were skipped before this line.
     pub dropped: u64,
 }
 
-/// Of `relay.ended`.
+/// Parameters of the notification `relay.ended`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Ended {
     /// The relay.
     pub id: String,
-    /// Why it ended, for people.
+    /// The reason, for people.
     pub reason: String,
-    /// How many lines of noise were left out since the last one.
+    /// Number of noise lines that were skipped since the last reported line.
     pub dropped: u64,
 }
 
-/// A JSON object as it was written, on one line.
+/// A JSON object as written, on one line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(with = "serde_json::Map<String, serde_json::Value>"))]
 pub struct Message(Box<RawValue>);
 
 impl Message {
-    /// The object in `line`; `None` when there is none, or something besides it.
+    /// Return the object in `line`; `None` if `line` is not exactly one object.
     pub fn read(line: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(line).ok()?;
         let value: &RawValue = serde_json::from_str(text).ok()?;
         if !value.get().starts_with('{') {
             return None;
         }
-        // Inside a JSON text a bare carriage return is white space, which some readers take for the end of a line.
+        // In JSON text, a bare carriage return is white space, which some readers treat as the end of a line.
         let raw = if value.get().contains('\r') {
             RawValue::from_string(value.get().replace('\r', " ")).ok()?
         } else {
@@ -128,12 +128,12 @@ impl Message {
         Some(Self(raw))
     }
 
-    /// Its text; no line feed or carriage return is in it.
+    /// Return the text, which contains no line feed or carriage return.
     pub fn text(&self) -> &str {
         self.0.get()
     }
 
-    /// Whether it can be sent: an object on one line.
+    /// Return whether the message can be sent: an object on one line.
     pub fn is_object_on_a_line(&self) -> bool {
         self.text().starts_with('{') && !self.text().contains(['\n', '\r'])
     }
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_read_as_it_was_written() {
+    fn object_is_read_as_written() {
         for (line, text) in [
             ("{}", "{}"),
             (" {\"a\" : 1e999}\r", "{\"a\" : 1e999}"),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_no_message() {
+    fn input_that_is_not_an_object_is_not_a_message() {
         let lines: [&[u8]; 8] =
             [b"", b"3", b"[{}]", b"{}{}", b"{", b"{\"a\":\"\xff\"}", b"[ 2.1] x", b"{\"a\":\"\r\"}"];
         for line in lines {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_of_any_depth_is_passed_on() {
+    fn nesting_of_any_depth_is_relayed() {
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(1_000_000), "]".repeat(1_000_000));
         assert_eq!(Message::read(deep.as_bytes()).unwrap().text(), deep);
     }

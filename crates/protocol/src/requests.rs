@@ -1,4 +1,4 @@
-//! Read one line as a request, or say exactly why it is none. Never panics, whatever the bytes.
+//! Decode one line as a request, or return the exact reason why it is invalid. Never panics, whatever the bytes are.
 
 use std::borrow::Cow;
 
@@ -8,34 +8,34 @@ use serde_json::value::RawValue;
 
 use crate::errors::{ErrorCode, ErrorData, ErrorObject};
 
-/// One call under an id, its parameters not read yet.
+/// A call with an identifier; its parameters are not decoded yet.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request<'a> {
     jsonrpc: &'a str,
-    /// The controller's number for it.
+    /// The controller's request number.
     pub id: i64,
-    /// What is asked.
+    /// The method.
     #[serde(borrow)]
     pub method: Cow<'a, str>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     params: Option<&'a RawValue>,
 }
 
-/// Why a line is no request.
+/// The reason why a line is not a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The id, where it could be read.
+    /// The identifier, if it could be read.
     pub id: Option<i64>,
-    /// What is wrong.
+    /// The error.
     pub error: ErrorObject,
 }
 
 impl Request<'_> {
-    /// The parameters as the type of its method.
+    /// Decode the parameters as the type of the method.
     ///
     /// # Errors
-    /// A [`Refusal`] when they are not an object of that type.
+    /// A [`Refusal`] if the parameters are not an object of that type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         let params = self.params.map_or("{}", RawValue::get);
         let refuse = |why: &str| {
@@ -48,7 +48,7 @@ impl Request<'_> {
         serde_json::from_str(params).map_err(|error| refuse(&error.to_string()))
     }
 
-    /// The refusal of a method that is not among those named `known`.
+    /// Create the refusal of a method that is not in `known`.
     pub fn refuse_method(&self, known: &[&str]) -> Refusal {
         let message = format!("no such method; there are {}", known.join(", "));
         self.refuse(ErrorCode::Method, message, &self.method)
@@ -65,10 +65,10 @@ struct Numbered {
     id: Option<i64>,
 }
 
-/// Read one line without its newline; its method and parameters are looked at by who knows them.
+/// Decode one line without its newline; the caller interprets its method and parameters.
 ///
 /// # Errors
-/// A [`Refusal`] with the reply's error and, where it could be read, its id.
+/// A [`Refusal`] with the error of the reply and, if it could be read, the identifier.
 pub fn parse_request(line: &[u8]) -> Result<Request<'_>, Refusal> {
     let request: Request<'_> = serde_json::from_slice(line).map_err(|error| refuse_line(line, &error))?;
     if request.jsonrpc != "2.0" {
@@ -99,7 +99,7 @@ fn shorten(text: &str) -> String {
     format!("{}{dots}", &text[..end])
 }
 
-/// As much of a bad line as helps to find it.
+/// Number of bytes of an invalid line that its error quotes, enough to find the line.
 const SEEN_BYTES: usize = 200;
 
 #[cfg(test)]
@@ -113,21 +113,21 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_read() {
+    fn request_is_parsed() {
         let request =
             parse_request(br#"{"jsonrpc":"2.0","id":1,"method":"agent.ping","params":{}}"#).unwrap();
         assert_eq!((request.id, &*request.method, request.read()), (1, "agent.ping", Ok(Nothing {})));
     }
 
     #[test]
-    fn what_is_no_json_is_a_parse_error() {
+    fn invalid_json_is_a_parse_error() {
         for line in ["", "{", "hello", "{\"id\":1", "[1,2", "\u{0}", "{\"jsonrpc\":\"2.0\",\"id\":\"x\",}"] {
             assert_eq!(code(line), (None, ErrorCode::Parse), "{line:?}");
         }
     }
 
     #[test]
-    fn json_that_is_no_request_is_refused_with_its_id() {
+    fn json_that_is_not_a_request_is_refused_with_its_id() {
         assert_eq!(code("[]"), (None, ErrorCode::Request));
         assert_eq!(code(r#"{"jsonrpc":"2.0","method":"agent.ping"}"#), (None, ErrorCode::Request));
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":1.5,"method":"agent.ping"}"#), (None, ErrorCode::Request));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_checked() {
+    fn parameters_are_validated() {
         let code = |params: &str| {
             let line = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"agent.ping"{params}}}"#);
             parse_request(line.as_bytes()).unwrap().read::<Nothing>().map_err(|refusal| refusal.error.code)
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_refused_and_does_not_exhaust_the_stack() {
+    fn deep_nesting_is_refused_without_exhausting_the_stack() {
         let deep = format!(
             r#"{{"jsonrpc":"2.0","id":7,"method":"agent.ping","params":{{"x":{}{}}}}}"#,
             "[".repeat(1_000_000),

@@ -1,4 +1,4 @@
-//! What an agent answers: a result or an error under the request's id.
+//! Responses of an agent: a result or an error, with the identifier of the request.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,18 +11,18 @@ enum Outcome<T> {
     Error(ErrorObject),
 }
 
-/// An answer as it goes over the wire.
+/// A response in its wire format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Response<T> {
     jsonrpc: String,
-    /// The request's id; `null` where it could not be read.
+    /// The identifier of the request; `null` if it could not be read.
     pub id: Option<i64>,
     #[serde(flatten)]
     outcome: Outcome<T>,
 }
 
 impl<T> Response<T> {
-    /// The answer to request `id`.
+    /// Create the response to request `id`.
     pub fn new(id: Option<i64>, outcome: Result<T, ErrorObject>) -> Self {
         let outcome = match outcome {
             Ok(result) => Outcome::Result(result),
@@ -31,7 +31,7 @@ impl<T> Response<T> {
         Self { jsonrpc: "2.0".to_owned(), id, outcome }
     }
 
-    /// What came of the request.
+    /// Return the outcome of the request.
     pub fn outcome(&self) -> Result<&T, &ErrorObject> {
         match &self.outcome {
             Outcome::Result(result) => Ok(result),

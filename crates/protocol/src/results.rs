@@ -1,4 +1,4 @@
-//! The result of each method.
+//! The results of all methods.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 use crate::observations::Observation;
 use crate::undo::Undo;
 
-/// Nothing to tell but that it is done.
+/// An empty result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Done {}
 
-/// Of `agent.ping`.
+/// Result of `agent.ping`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Pong {
-    /// The agent's clock (ns).
+    /// Time on the agent's clock (ns).
     pub now_ns: u64,
 }
 
-/// How a program ended: one of the two is set.
+/// The end of a program: one of the two fields is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ending {
-    /// Its exit status, when it exited.
+    /// Exit status, if the program exited.
     pub exit_status: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that killed the program.
     pub signal: Option<i32>,
 }
 
@@ -41,7 +41,7 @@ impl Display for Ending {
     }
 }
 
-/// What a program wrote: the first bytes, and how many more there were.
+/// Output of a program: its first bytes, and the number of bytes that were not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Output {
@@ -49,89 +49,89 @@ pub struct Output {
     pub stdout: String,
     /// Standard error.
     pub stderr: String,
-    /// Bytes of standard output that were not kept.
+    /// Number of bytes of standard output that were not kept.
     pub stdout_dropped_bytes: u64,
-    /// Bytes of standard error that were not kept.
+    /// Number of bytes of standard error that were not kept.
     pub stderr_dropped_bytes: u64,
 }
 
-/// Of `command.run`.
+/// Result of `command.run`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommandEnded {
-    /// How it ended.
+    /// The end of the program.
     #[serde(flatten)]
     pub ending: Ending,
-    /// Whether it was killed because its time was over.
+    /// Whether the program was killed at its time limit.
     pub timed_out: bool,
-    /// What it wrote.
+    /// The program's output.
     #[serde(flatten)]
     pub output: Output,
-    /// When it was started (ns).
+    /// Start of the program (ns).
     pub begin_ns: u64,
-    /// When its end was seen (ns).
+    /// Time at which the program's end was observed (ns).
     pub end_ns: u64,
 }
 
-/// The walls around a confined program that not every kernel and user namespace has, as the kernel granted them.
+/// The restrictions of a confined program that depend on the kernel and the user namespace, as the kernel granted them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Walls {
-    /// The user that it became; none where a user namespace has no other.
+    /// The program's user; none if the user namespace has no other user.
     pub user: Option<u32>,
-    /// The version of Landlock's interface that limits it.
+    /// The version of the Landlock ABI that restricts the program.
     pub landlock_abi: Option<u32>,
-    /// Whether a seccomp filter limits its system calls.
+    /// Whether a seccomp filter restricts its system calls.
     pub seccomp: bool,
 }
 
-/// Of `process.start`.
+/// Result of `process.start`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProcessStarted {
-    /// The process, also its group.
+    /// Process number, which is also that of its process group.
     pub pid: u32,
-    /// When it was started (ns).
+    /// Start of the program (ns).
     pub begin_ns: u64,
-    /// When it was seen ready (ns).
+    /// Time at which the program was ready (ns).
     pub ready_ns: u64,
-    /// What a confined program is limited by.
+    /// The restrictions of a confined program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walls: Option<Walls>,
 }
 
-/// Of `process.wait` and `process.stop`.
+/// Result of `process.wait` and `process.stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessEnded {
-    /// How it ended.
+    /// The end of the program.
     #[serde(flatten)]
     pub ending: Ending,
-    /// What it wrote.
+    /// The program's output.
     #[serde(flatten)]
     pub output: Output,
-    /// When it was started (ns).
+    /// Start of the program (ns).
     pub begin_ns: u64,
-    /// When its end was seen (ns).
+    /// Time at which the program's end was observed (ns).
     pub end_ns: u64,
-    /// CPU time in user mode, with the children it waited for (ns).
+    /// CPU time in user mode, including that of reaped children (ns).
     pub cpu_user_ns: u64,
-    /// CPU time in the kernel, with the children it waited for (ns).
+    /// CPU time in the kernel, including that of reaped children (ns).
     pub cpu_system_ns: u64,
 }
 
-/// Of `folder.create`.
+/// Result of `folder.create`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FolderMade {
-    /// Where it is.
+    /// The folder's path.
     pub path: String,
 }
 
-/// Of `setting.read`.
+/// Result of `setting.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -140,7 +140,7 @@ pub struct SettingValue {
     pub value: String,
 }
 
-/// Of `setting.write`.
+/// Result of `setting.write`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -149,84 +149,84 @@ pub struct SettingOriginal {
     pub original: String,
 }
 
-/// A sampler that could not read.
+/// A failed sampler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SamplerFailure {
-    /// Which one.
+    /// The sampler.
     pub sampler: String,
-    /// In which namespace.
+    /// The namespace.
     pub netns: Option<String>,
-    /// What was seen.
+    /// The error.
     pub reason: String,
 }
 
-/// Of `sample.read`: one observation for each sampler and namespace.
+/// Result of `sample.read`: one observation per sampler and namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reading {
-    /// What was read, in the order asked for.
+    /// The observations, in the order of the request.
     pub observations: Vec<Observation>,
-    /// What could not be read; only in a series, a single reading fails as a whole.
+    /// Failed samplers, only in a series; a single reading fails completely.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<SamplerFailure>,
 }
 
-/// Of `sample.stop`. A reading is a [`Reading`], or its text where nobody looks into it any more.
+/// Result of `sample.stop`. A reading is a [`Reading`], or its text, which is passed on without decoding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(bound = "", rename = "Series"))]
 #[serde(deny_unknown_fields)]
 pub struct Series<R> {
-    /// How many of the oldest readings were given up.
+    /// Number of the oldest readings that were discarded.
     pub dropped: u64,
     /// The readings, oldest first.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<Reading>"))]
     pub readings: Vec<R>,
 }
 
-/// One change in a journal.
+/// A change in a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JournalEntry {
-    /// Its place in the journal.
+    /// The change's number in the journal.
     pub sequence: u64,
-    /// Its name.
+    /// The change's name.
     pub undo_key: String,
-    /// How it is taken back.
+    /// How to undo the change.
     pub undo: Undo,
 }
 
-/// Of `journal.list`.
+/// Result of `journal.list`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JournalEntries {
-    /// What is not undone, in the order of doing.
+    /// The changes that are not undone, oldest first.
     pub entries: Vec<JournalEntry>,
 }
 
-/// A change that could not be taken back; it stays in the journal.
+/// A change that could not be undone; it stays in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UndoFailure {
     /// The change.
     #[serde(flatten)]
     pub entry: JournalEntry,
-    /// What was seen.
+    /// The error.
     pub reason: String,
 }
 
-/// Of `journal.undo` and `agent.exit`.
+/// Result of `journal.undo` and `agent.exit`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UndoReport {
-    /// How many changes were taken back.
+    /// Number of changes that were undone.
     pub undone: u64,
-    /// Those that could not be.
+    /// The changes that could not be undone.
     pub failed: Vec<UndoFailure>,
 }

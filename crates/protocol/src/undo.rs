@@ -1,8 +1,8 @@
-//! How a change is taken back. Doing it is the agent's business.
+//! Ways to undo a change. The agent executes them.
 
 use serde::{Deserialize, Serialize};
 
-/// One way to take back one change.
+/// A way to undo one change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
@@ -11,41 +11,41 @@ pub enum Undo {
     Command {
         /// The program and its arguments.
         argv: Vec<String>,
-        /// The namespace it runs in.
+        /// The namespace in which the program runs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         netns: Option<String>,
     },
-    /// Write a kernel setting back.
+    /// Restore a kernel setting.
     Write {
-        /// The file below `/proc/sys` or `/sys`.
+        /// The file, below `/proc/sys` or `/sys`.
         path: String,
         /// The original value.
         value: String,
-        /// The namespace it is written in.
+        /// The namespace in which the file is written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         netns: Option<String>,
     },
     /// Remove a network namespace.
     Netns {
-        /// Its name.
+        /// The namespace's name.
         name: String,
     },
     /// Remove a scratch folder of the agent.
     Folder {
-        /// Its name below the state folder.
+        /// The folder's name below the state folder.
         name: String,
     },
-    /// Kill a process group, if its leader is still the process that was started.
+    /// Kill a process group, if its leader is still the started process.
     Process {
-        /// The leader, which is also the group.
+        /// Process number of the leader, which is also that of the group.
         pid: u32,
-        /// When the kernel started it, from `/proc/PID/stat` (clock ticks).
+        /// Start time of the process, from `/proc/PID/stat` (clock ticks).
         start_ticks: u64,
     },
 }
 
 impl Undo {
-    /// The namespace the undo acts in, if it acts inside one.
+    /// Return the namespace in which the undo acts, if any.
     pub fn inside(&self) -> Option<&str> {
         match self {
             Self::Command { netns, .. } | Self::Write { netns, .. } => netns.as_deref(),

@@ -1,35 +1,35 @@
-//! The parameters and results of `watch.*`: instruments that count what passes interfaces, and of captures.
+//! The parameters and results of `watch.*`: instruments that count the frames that pass interfaces.
 
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
 
-/// On which side of the stack an interface is looked at.
+/// The side of the stack on which a watch observes an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WatchHook {
-    /// Where frames come in.
+    /// Ingress: received frames.
     Ingress,
-    /// Where frames leave, before they are queued.
+    /// Egress: frames to send, before they are queued.
     Egress,
 }
 
-/// How a frame is seen.
+/// The mechanism by which a watch observes frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WatchBy {
-    /// By a program in the kernel, or else by `AF_PACKET`.
+    /// A BPF program, or `AF_PACKET` if BPF is not available.
     #[default]
     Auto,
-    /// By a program in the kernel.
+    /// A BPF program.
     Bpf,
-    /// By `AF_PACKET`, with the kernel's stamps.
+    /// `AF_PACKET`, with the kernel's time stamps.
     Packet,
 }
 
-/// Where frames are seen.
+/// A point at which a watch observes frames.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -43,35 +43,35 @@ pub struct WatchPoint {
     pub hook: WatchHook,
 }
 
-/// Of `watch.start`.
+/// Parameters of `watch.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchStart {
-    /// The controller's name for it.
+    /// The controller's name for the watch.
     pub id: String,
-    /// Where; each is counted by itself.
+    /// The points; each has separate counters.
     pub points: Vec<WatchPoint>,
-    /// How.
+    /// The mechanism.
     #[serde(default)]
     pub by: WatchBy,
-    /// The lengths of windows, whole microseconds (ns).
+    /// Window lengths, in whole microseconds (ns).
     pub windows_ns: Vec<u64>,
-    /// Rate of the line that is thought of (bit/s).
+    /// Rate of the modelled line (bit/s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_bps: Option<u64>,
-    /// Frames less than that apart are of one train (ns).
+    /// Maximum gap between frames of a train, exclusive (ns).
     pub train_gap_ns: u64,
-    /// Rates at which a token bucket is thought of (bit/s).
+    /// Rates of the modelled token buckets (bit/s).
     #[serde(default)]
     pub rates_bps: Vec<u64>,
-    /// Depths of buffers that are thought of before the line (bytes).
+    /// Depths of the modelled buffers before the line (bytes).
     #[serde(default)]
     pub buffers_bytes: Vec<u64>,
-    /// How many flows are counted apart, in windows of the first length.
+    /// Maximum number of flows with separate counters, in windows of the first length.
     #[serde(default)]
     pub flows: usize,
-    /// What the windows of a point that are kept one by one may take (bytes).
+    /// Memory for the individual windows of a point (bytes).
     pub kept_bytes: usize,
 }
 
@@ -80,15 +80,15 @@ pub struct WatchStart {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchStarted {
-    /// By what each point is seen: `tcx`, `clsact` or `af_packet`.
+    /// Mechanism of each point: `tcx`, `clsact` or `af_packet`.
     pub by: Vec<String>,
-    /// Why it is nothing better.
+    /// The reason why no better mechanism is used.
     pub fallbacks: Vec<String>,
-    /// When all were in place (ns).
+    /// Time at which all points were ready (ns).
     pub begin_ns: u64,
 }
 
-/// Of `watch.stop` and `watch.close`.
+/// Parameters of `watch.stop` and `watch.close`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -97,185 +97,186 @@ pub struct WatchName {
     pub id: String,
 }
 
-/// What the windows show.
+/// The traffic that the windows count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WatchView {
-    /// Frames as they come.
+    /// Frames at their arrival times.
     Arrival,
-    /// Frames while they are on the line.
+    /// Frames at the times of the modelled line.
     Line,
 }
 
-/// The windows of one length.
+/// All windows of one length.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchWindows {
-    /// What they show.
+    /// The counted traffic.
     pub view: WatchView,
-    /// The length (ns).
+    /// Window length (ns).
     pub window_ns: u64,
-    /// The number of the first: it begins at that times the length.
+    /// Index of the first window, which starts at this multiple of the length.
     pub first: u64,
-    /// How many, from the first with a frame to the last.
+    /// Number of windows from the first to the last with a frame.
     pub windows: u64,
-    /// Empty ones among them.
+    /// Number of empty windows between the first and the last window with a frame.
     pub idle_windows: u64,
-    /// The bytes in all.
+    /// Total number of bytes.
     pub bytes: u64,
-    /// The frames in all.
+    /// Total number of frames.
     pub frames: u64,
-    /// The sum of the squares of frames per window.
+    /// Sum of the squared frame counts of the windows.
     pub frames_squared: u64,
-    /// Frames with an earlier time than those before, which are in the window of these.
+    /// Frames with an earlier time stamp than a previous frame; they are counted in that frame's window.
     pub late_frames: u64,
-    /// Windows with a frame that are not kept: there was no room.
+    /// Number of windows with frames that are not kept individually for lack of memory.
     pub left_out: u64,
-    /// Windows by bytes.
+    /// Histogram of the bytes per window.
     pub histogram: Histogram,
 }
 
-/// Trains.
+/// Statistics of trains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchTrains {
-    /// By frames.
+    /// Histogram of frames per train.
     pub frames: Histogram,
-    /// By bytes.
+    /// Histogram of bytes per train.
     pub bytes: Histogram,
-    /// By time from the first frame to the last (ns).
+    /// Histogram of train durations, from first to last frame (ns).
     pub lengths_ns: Histogram,
-    /// From the first frame of a train to that of the next (ns).
+    /// Histogram of intervals between the first frames of consecutive trains (ns).
     pub intervals_ns: Histogram,
-    /// Between frames (ns).
+    /// Histogram of gaps between frames (ns).
     pub gaps_ns: Histogram,
 }
 
-/// The smallest token bucket at a rate.
+/// The smallest token bucket of a given rate to which the traffic conforms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchBucket {
-    /// The rate (bit/s).
+    /// Token rate, at which the bucket drains (bit/s).
     pub rate_bps: u64,
-    /// Its depth (bytes).
+    /// Bucket depth (bytes).
     pub depth_bytes: u64,
-    /// What is still in it at the end (bytes).
+    /// Bucket level at the end; greater than zero if the traffic exceeded the rate until the end (bytes).
     pub left_bytes: u64,
 }
 
-/// What a buffer before the line would lose.
+/// Losses of a modelled buffer before the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchLoss {
-    /// Its depth (bytes).
+    /// Buffer depth (bytes).
     pub depth_bytes: u64,
-    /// What it loses (bytes on the line).
+    /// Lost traffic (bytes on the line).
     pub lost_bytes: u64,
-    /// What comes (bytes on the line).
+    /// Offered traffic (bytes on the line).
     pub offered_bytes: u64,
 }
 
-/// What a line would have seen.
+/// Results of the modelled line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchLine {
-    /// How long it was busy (ns).
+    /// Busy time (ns).
     pub busy_ns: u64,
-    /// The buffer that holds all.
+    /// Depth of the smallest buffer without losses (bytes).
     pub needs: WatchBucket,
-    /// What smaller ones lose.
+    /// Losses of smaller buffers.
     pub losses: Vec<WatchLoss>,
 }
 
-/// A flow; the addresses of the rest, and of frames that are no IP, are empty.
+/// A flow; the addresses are empty for the remaining flows and for non-IP frames.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchFlow {
-    /// The sender's address.
+    /// Source address.
     pub source: String,
-    /// The receiver's address.
+    /// Destination address.
     pub destination: String,
-    /// The sender's port.
+    /// Source port.
     pub source_port: u16,
-    /// The receiver's port.
+    /// Destination port.
     pub destination_port: u16,
-    /// Number of the protocol.
+    /// IP protocol number.
     pub protocol: u8,
-    /// Whether it stands for all that have no place of their own.
+    /// Whether the entry combines all flows without separate counters.
     pub rest: bool,
-    /// Its windows.
+    /// The flow's windows.
     pub windows: WatchWindows,
 }
 
-/// Interface counters around a watch, each read twice: frames that passed between the readings are in one of both only.
+/// Interface counters around a watch, each read twice; frames that passed between the two readings are in only one of
+/// them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchCounted {
-    /// The least that passed by the interface's counters (bytes).
+    /// Lower bound of the traffic, by the interface's counters (bytes).
     pub least_bytes: u64,
-    /// The most (bytes).
+    /// Upper bound (bytes).
     pub most_bytes: u64,
-    /// The least (frames).
+    /// Lower bound (frames).
     pub least_frames: u64,
-    /// The most (frames).
+    /// Upper bound (frames).
     pub most_frames: u64,
 }
 
-/// What passed one point.
+/// Results of one point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchedPoint {
-    /// By what it was seen.
+    /// The mechanism.
     pub by: String,
-    /// When the first frame came (ns).
+    /// Time of the first frame (ns).
     pub first_ns: Option<u64>,
-    /// When the last one came (ns).
+    /// Time of the last frame (ns).
     pub last_ns: Option<u64>,
-    /// Bytes of headers and tags that a line carries and packets of the stack do not.
+    /// Bytes of headers and tags that are on the line, but not in the stack's packets.
     pub added_bytes: u64,
-    /// Frames that a line carries beyond the packets of the stack.
+    /// Number of frames on the line beyond the number of the stack's packets.
     pub added_frames: u64,
-    /// Frames that are in no window.
+    /// Number of frames outside all windows.
     pub lost_frames: u64,
-    /// Their bytes.
+    /// Bytes of the frames outside all windows.
     pub lost_bytes: u64,
-    /// Where the kernel gives packets to other CPUs: those without its stamp from before, in the windows of when another CPU
-    /// looked at them.
+    /// If the kernel distributes packets to other CPUs (RPS): frames without an earlier kernel time stamp, counted in
+    /// the window in which a different CPU processed them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unstamped_frames: Option<u64>,
-    /// What the interface counted.
+    /// The interface counters.
     pub counted: WatchCounted,
-    /// By length and view.
+    /// Windows by length and kind of traffic.
     pub windows: Vec<WatchWindows>,
-    /// Trains.
+    /// Statistics of trains.
     pub trains: WatchTrains,
-    /// The curve.
+    /// Token buckets by rate.
     pub curve: Vec<WatchBucket>,
-    /// Where a line was thought of.
+    /// Results of the modelled line, if requested.
     pub line: Option<WatchLine>,
-    /// Flows, where they were counted apart.
+    /// Flows, if they are counted separately.
     pub flows: Vec<WatchFlow>,
 }
 
-/// A time in which a CPU was stolen.
+/// A period with CPU steal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchStolen {
-    /// After this (ns).
+    /// Time of the reading before the steal (ns).
     pub begin_ns: u64,
-    /// Before this (ns).
+    /// Time of the reading after the steal (ns).
     pub end_ns: u64,
-    /// So much, of all CPUs together (ns).
+    /// Stolen CPU time of all CPUs (ns).
     pub steal_ns: u64,
 }
 
@@ -284,33 +285,33 @@ pub struct WatchStolen {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Watched {
-    /// In the order asked.
+    /// Results of the points, in the order of the request.
     pub points: Vec<WatchedPoint>,
-    /// Stolen times.
+    /// Periods with CPU steal.
     pub stolen: Vec<WatchStolen>,
-    /// CPU time of the thread that read the bins (ns).
+    /// CPU time of the thread that read the counters (ns).
     pub cpu_ns: u64,
-    /// When all were in place (ns).
+    /// Time at which all points were ready (ns).
     pub begin_ns: u64,
-    /// When counting ended (ns).
+    /// End of counting (ns).
     pub end_ns: u64,
 }
 
-/// Of `watch.read`.
+/// Parameters of `watch.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchRead {
-    /// The watch, stopped.
+    /// The watch, which must be stopped.
     pub id: String,
-    /// The number of the point.
+    /// Index of the point.
     pub point: usize,
-    /// The number of the windows in that point, its own or the flow's.
+    /// Index of the windows in that point or flow.
     pub windows: usize,
-    /// The number of the flow; absent: the windows are of the point.
+    /// Index of the flow; absent: the windows of the point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<usize>,
-    /// Where to begin.
+    /// Offset of the first entry to return.
     #[serde(default)]
     pub offset_bytes: usize,
 }
@@ -320,10 +321,11 @@ pub struct WatchRead {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchPart {
-    /// Entries `step << frame_bits | frames`, bytes; each number in groups of seven bits, the lowest first, all in base 64.
+    /// Entries `step << frame_bits | frames`, bytes; each number in groups of seven bits, the least significant first,
+    /// in Base64.
     pub packed: String,
-    /// Of an entry's first number.
+    /// Number of bits of the frame count in an entry's first number.
     pub frame_bits: u32,
-    /// Of all parts.
+    /// Number of all entries.
     pub total_bytes: usize,
 }

@@ -1,43 +1,44 @@
-//! The parameters and results of `wire.*`: paths between two interfaces that the agent makes.
+//! The parameters and results of `wire.*`: emulated links between two interfaces that the agent creates.
 
 use serde::{Deserialize, Serialize};
 
 use crate::impairment::Impairment;
 
-/// An end of a wire: the tap that is made.
+/// One end of an emulated link: the tap interface that the agent creates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireEnd {
-    /// Its namespace.
+    /// The interface's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<String>,
-    /// Its name.
+    /// The interface's name.
     pub interface: String,
 }
 
-/// Of `wire.start`.
+/// Parameters of `wire.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireStart {
-    /// The controller's name for it.
+    /// The controller's name for the emulated link.
     pub id: String,
-    /// Its ends.
+    /// The two ends.
     pub ends: [WireEnd; 2],
-    /// Whether super-frames are carried whole; otherwise each frame comes apart.
+    /// Whether GSO frames are carried without segmentation; otherwise every frame is segmented.
     pub super_frames: bool,
-    /// Each end is a veth pair for frames of up to so many bytes (without FCS), where this kernel has what that needs; absent:
-    /// a tap. Only where every frame comes apart.
+    /// Each end is a veth pair for frames of at most this size (bytes, without FCS), if the kernel supports it; absent:
+    /// a tap. This field is valid only if every frame is segmented.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub veth_frame_bytes: Option<usize>,
-    /// The CPU of its thread; absent means any.
+    /// The CPU of the link's thread; absent: any CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
-    /// Its real-time priority (`SCHED_FIFO`), 1 to 99; absent means it runs as other threads.
+    /// The thread's real-time priority (`SCHED_FIFO`), 1 to 99; absent: no real-time priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// Whether its thread stays on one CPU, and others handle the frames that it gives, as far as this computer has several.
+    /// Whether the thread stays on one CPU while other CPUs process the frames that it sends, if the host has several
+    /// CPUs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub apart: bool,
 }
@@ -47,212 +48,217 @@ pub struct WireStart {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireStarted {
-    /// Whether super-frames of UDP are carried whole too.
+    /// Whether GSO frames of UDP are carried without segmentation too.
     pub udp_super_frames: bool,
-    /// What carries its frames.
+    /// The mechanism that carries the frames.
     pub carried: WireCarried,
-    /// The CPU of its thread; absent: any.
+    /// The CPU of the link's thread; absent: any CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
-    /// When it was in place (ns).
+    /// Time at which the link was ready (ns).
     pub begin_ns: u64,
 }
 
-/// What carries the frames of a wire, and what it has not that it was to have.
+/// The mechanism that carries the frames of an emulated link, with the reasons for its deviations from the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireCarried {
-    /// What frames come from and go to, in words.
+    /// The kind of interface at both ends, in words.
     pub path: String,
-    /// Why its ends are taps although veth pairs were asked for; absent: they are what was asked for.
+    /// The reason why the ends are taps instead of the requested veth pairs; absent: the ends are as requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_veth: Option<String>,
-    /// Why the kernel does not stamp frames as they come, so that the thread does when it reads them; absent: it does.
+    /// The reason why the link's thread stamps the frames when it reads them, instead of the kernel at their arrival;
+    /// absent: the kernel stamps them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unstamped: Option<String>,
-    /// Why its thread runs as other threads although it was given a priority; absent: it does not.
+    /// The reason why the thread does not have its requested priority; absent: the thread has the priority, or none was
+    /// requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unprioritised: Option<String>,
-    /// Why the CPU of its thread handles the frames that it gives although others were to; absent: they do, or were not to.
+    /// The reason why the thread's CPU also processes the frames that the thread sends, against the request; absent: as
+    /// requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_apart: Option<String>,
 }
 
-/// What a wire does to frames of one way.
+/// The impairments of one direction of an emulated link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireWay {
-    /// The stages; none lets frames through.
+    /// The stages; empty: no impairment.
     pub impairments: Vec<Impairment>,
-    /// What chance is drawn from.
+    /// Seed of the random draws.
     pub seed: u64,
-    /// What frames that come from now on may take (bytes).
+    /// Memory limit for frames that arrive from now on (bytes).
     pub memory_bytes: u64,
 }
 
-/// Of `wire.change`.
+/// Parameters of `wire.change`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireChange {
-    /// The wire.
+    /// The emulated link.
     pub id: String,
-    /// From the first end to the second, and back.
+    /// The impairments from the first end to the second, and of the opposite direction.
     pub ways: [WireWay; 2],
 }
 
-/// Of `wire.restart_draws`.
+/// Parameters of `wire.restart_draws`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireRestartDraws {
-    /// The wire.
+    /// The emulated link.
     pub id: String,
-    /// What chance is drawn from: from the first end to the second, and back.
+    /// Seeds of the random draws: from the first end to the second, and of the opposite direction.
     pub seeds: [u64; 2],
 }
 
-/// Of `wire.stop`.
+/// Parameters of `wire.stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireName {
-    /// The wire.
+    /// The emulated link.
     pub id: String,
 }
 
-/// Of `wire.read`.
+/// Parameters of `wire.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireRead {
-    /// The wire.
+    /// The emulated link.
     pub id: String,
-    /// The answer lists each stall that ended then or later (ns); absent: it lists none.
+    /// Stalls that ended at this time or later are listed (ns); absent: none is listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls_since_ns: Option<u64>,
 }
 
-/// What the thread of a wire was doing when it was kept from its CPU.
+/// The activity of a link's thread when it lost its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StallKind {
-    /// It waited awake: nothing but a few steps of its own lay between two readings of the clock.
+    /// Busy waiting: between two clock readings, the thread executed only a few steps.
     Waiting,
-    /// It called the kernel to take or give a few frames, which took much longer than that does.
+    /// A system call that receives or sends a few frames and took much longer than usual.
     Call,
-    /// It slept, and was woken late.
+    /// Sleeping: the thread woke up late.
     Sleep,
 }
 
-/// A time in which the thread of a wire was kept from its CPU.
+/// A stall: a period in which the thread of an emulated link did not get its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireStall {
-    /// What it was doing.
+    /// The activity of the thread.
     pub kind: StallKind,
-    /// The last reading of the clock before (ns).
+    /// The last clock reading before the stall (ns).
     pub begin_ns: u64,
-    /// The first reading of the clock after (ns).
+    /// The first clock reading after the stall (ns).
     pub end_ns: u64,
 }
 
-/// How the thread of a wire spent its time on one thing.
+/// Stalls of a link's thread during one activity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireTime {
-    /// All of it (ns).
+    /// Total time of the activity (ns).
     pub span_ns: u64,
-    /// How often it was kept from its CPU.
+    /// Number of stalls.
     pub stalls: u64,
-    /// How long in all (ns).
+    /// Total duration of the stalls (ns).
     pub stalled_ns: u64,
 }
 
-/// When the thread of a wire that spaces frames was kept from its CPU, by evidence other than late frames.
+/// Stalls of a pacing link's thread, detected independently of late frames.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireStalls {
-    /// Waiting awake.
+    /// Stalls while busy waiting.
     pub waiting: WireTime,
-    /// Calling the kernel.
+    /// Stalls in system calls.
     pub calls: WireTime,
-    /// Asleep.
+    /// Stalls while sleeping.
     pub sleeps: WireTime,
-    /// Those that were asked for, as far as they are kept: the last 8192.
+    /// The requested stalls; only the last 8192 are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<WireStall>,
 }
 
-/// What became of the frames of one way. Frames are those of a line: a super-frame is as many as it stands for.
+/// Frame counts of one direction. A GSO frame counts as the segments that it contains.
 ///
 /// `arrived + copied = left + refused + no_room + lost at the stages + held`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WayCounts {
-    /// Frames that came in.
+    /// Frames received.
     pub arrived_frames: u64,
-    /// Further copies that were made of them.
+    /// Additional copies that the stages created.
     pub copied_frames: u64,
-    /// Of those, frames about neighbours (ARP, ND, MLD), which chance and full queues spare.
+    /// Neighbour discovery frames (ARP, ND, MLD) among the received frames; random loss and full queues do not affect
+    /// them.
     #[serde(default)]
     pub spared_frames: u64,
-    /// Frames that went out.
+    /// Frames sent.
     pub left_frames: u64,
-    /// Frames that the far interface did not take: it was down.
+    /// Frames that the far interface rejected because it was down.
     pub refused_frames: u64,
-    /// Frames for which the memory had no room.
+    /// Frames dropped at the memory limit.
     pub no_room_frames: u64,
-    /// Frames that are on their way.
+    /// Frames in transit.
     pub held_frames: u64,
-    /// Frames with an inverted bit that went out.
+    /// Sent frames with an inverted bit.
     pub corrupted_frames: u64,
-    /// Frames marked "congestion experienced" that went out.
+    /// Sent frames with the mark "congestion experienced" (CE).
     pub marked_frames: u64,
-    /// Frames that left over 100 us after they were due.
+    /// Frames that were sent more than 100 us late.
     pub late_frames: u64,
-    /// Frames that left over 1 ms after they were due.
+    /// Frames that were sent more than 1 ms late.
     pub very_late_frames: u64,
-    /// The longest time after it was due that a frame left (ns).
+    /// Maximum lateness of a frame (ns).
     pub latest_ns: u64,
-    /// By how much the times of spaced frames were shifted, because the thread could not keep them: the rate lost as much (ns).
+    /// Total shift of the pacing schedule because the thread could not keep up; this time is missing from the mean rate
+    /// (ns).
     #[serde(default)]
     pub slipped_ns: u64,
-    /// What the line sent of spaced frames (ns of the line).
+    /// Line time of the paced frames that were sent (ns).
     #[serde(default)]
     pub paced_ns: u64,
-    /// By how much the line fell short of its rate while frames waited for the thread, whose times had come (ns of the line).
+    /// Line time that was lost while due frames waited for the thread (ns).
     #[serde(default)]
     pub short_ns: u64,
-    /// Of the lost frames, those that were copies: their originals went on.
+    /// Dropped frames that were copies, whose originals were forwarded.
     #[serde(default)]
     pub lost_copies_frames: u64,
-    /// Bytes of the frames that the stages did not lose, with checksums.
+    /// Bytes of the frames that the stages did not drop, including the FCS.
     #[serde(default)]
     pub passed_bytes: u64,
-    /// Frames that left the interface, as it counts, and were lost before they arrived here: the thread had not read those
-    /// before them.
+    /// Frames that the sending interface counted and that did not reach the link, because its thread had not read the
+    /// frames before them.
     #[serde(default)]
     pub unread_frames: u64,
-    /// What each kind of stage lost, changes of the wire included.
+    /// Drops by kind of stage, including those before changes of the link.
     pub stages: Vec<StageLoss>,
 }
 
-/// Frames that a stage lost.
+/// Frames that a stage dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StageLoss {
-    /// Its kind.
+    /// The stage's kind.
     pub kind: String,
-    /// How many.
+    /// Number of frames.
     pub lost_frames: u64,
 }
 
@@ -261,21 +267,21 @@ pub struct StageLoss {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WireCounts {
-    /// From the first end to the second, and back.
+    /// Counts from the first end to the second, and of the opposite direction.
     pub ways: [WayCounts; 2],
-    /// What it does to frames that come now, in each way.
+    /// The current impairments of each direction.
     pub does: [Vec<Impairment>; 2],
-    /// Since when: its traces began then (ns).
+    /// Time of the last change, when the traces started (ns).
     #[serde(default)]
     pub does_since_ns: u64,
-    /// When its thread was kept from its CPU.
+    /// Stalls of the link's thread.
     #[serde(default)]
     pub stalls: WireStalls,
-    /// What carries its frames.
+    /// The mechanism that carries the frames.
     #[serde(default)]
     pub carried: WireCarried,
-    /// Before they were counted (ns).
+    /// Time before the frames were counted (ns).
     pub begin_ns: u64,
-    /// After they were counted (ns).
+    /// Time after the frames were counted (ns).
     pub end_ns: u64,
 }

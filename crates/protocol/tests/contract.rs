@@ -1,5 +1,5 @@
-//! What the contract's page shows beside methods is of this crate, and reads and writes as the same JSON. Methods are the
-//! agent's, and so are their tests.
+//! Tests of the examples on the contract's page that do not belong to a method: types of this crate read and write
+//! these examples as the same JSON. The agent defines and tests the methods.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -27,14 +27,14 @@ fn rewritten<T: DeserializeOwned + Serialize>(example: &str) -> Value {
 }
 
 #[test]
-fn notifications_refusals_and_series_read_and_write_as_the_same_json() {
+fn notifications_refusals_and_series_are_read_and_written_as_the_same_json() {
     let mut count = 0;
     for example in examples() {
         let plain: Value = serde_json::from_str(&example).unwrap();
         let rewritten = match (plain["method"].is_string(), plain["id"].is_i64()) {
             (true, false) => rewritten::<NotificationLine>(&example),
             (false, _) if plain["error"].is_object() => rewritten::<Response<Done>>(&example),
-            // The agent passes readings on as text.
+            // The agent forwards readings as text.
             (false, _) if plain["result"]["readings"].is_array() => {
                 rewritten::<Response<Series<Reading>>>(&example)
             }
@@ -47,7 +47,7 @@ fn notifications_refusals_and_series_read_and_write_as_the_same_json() {
 }
 
 #[test]
-fn the_undo_forms_in_the_text_are_undos() {
+fn undo_forms_in_the_contract_text_are_valid() {
     let page = page();
     let forms = page.split('`').filter(|part| {
         part.starts_with("{\"kind\"") && part.contains("\"kind\":\"netns\"")
@@ -63,7 +63,7 @@ fn the_undo_forms_in_the_text_are_undos() {
 }
 
 #[test]
-fn the_first_line_on_the_page_is_of_this_version() {
+fn greeting_on_the_contract_page_has_the_current_version() {
     let hello: NotificationLine =
         serde_json::from_str(examples().iter().find(|example| example.contains("\"hello\"")).unwrap())
             .unwrap();

@@ -1,4 +1,4 @@
-//! No bytes make the reader of requests panic, and what it reads it writes as the same request.
+//! Tests that no input makes the request parser panic, and that a parsed request is written back unchanged.
 //!
 //! `IOLAB_CASES=1000000 cargo test --release -p iolab-protocol --test robustness` runs a million cases of each property.
 
@@ -12,7 +12,7 @@ fn cases() -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Requests of the page, to be damaged.
+/// Requests on the contract's page, which the tests damage.
 fn seeds() -> Vec<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contract/agent-v1.md");
     let page = std::fs::read_to_string(path).unwrap();
@@ -54,7 +54,7 @@ fn apply(line: &mut Vec<u8>, at: prop::sample::Index, damage: &Damage) {
     }
 }
 
-/// A request that is read is written as a line that is read as the same request.
+/// Check that a parsed request is written as a line that is parsed as the same request.
 fn reads_back(line: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(request) = parse_request(line) {
         let written = serde_json::to_vec(&request).unwrap();
@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_do_not_depend_on_how_the_stream_is_cut(
+    fn lines_do_not_depend_on_how_the_stream_is_split(
         stream in prop::collection::vec(prop_oneof![3 => 97_u8..100, 1 => Just(b'\n')], 0..60),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {

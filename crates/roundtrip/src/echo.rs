@@ -1,4 +1,4 @@
-//! The heads of echo requests and of their answers. What answers may hold anything.
+//! Headers of echo requests and echo replies. Replies are untrusted input with arbitrary content.
 
 use crate::request::{Probes, Protocol};
 
@@ -8,25 +8,25 @@ const V4_REPLY: u8 = 0;
 const V6_REQUEST: u8 = 128;
 const V6_REPLY: u8 = 129;
 
-/// What stands before the payload of a request, and of its answer.
+/// Kind of header before the payload of a request and of its reply.
 #[derive(Debug, Clone, Copy)]
 pub enum Echo {
-    /// Nothing: a datagram.
+    /// A UDP datagram without a further header.
     Udp,
-    /// An echo of ICMP (RFC 792).
+    /// An ICMP echo header (RFC 792).
     V4 {
-        /// Whose it is.
+        /// The identifier field, which assigns replies to their sender.
         id: u16,
     },
-    /// An echo of `ICMPv6` (RFC 4443).
+    /// An `ICMPv6` echo header (RFC 4443).
     V6 {
-        /// Whose it is.
+        /// The identifier field, which assigns replies to their sender.
         id: u16,
     },
 }
 
 impl Echo {
-    /// Of the requests that are asked for.
+    /// Return the header kind for a probe request. The upper 16 bits of the cookie become the identifier.
     pub fn of(asked: &Probes, cookie: u64) -> Self {
         let [high, low, ..] = cookie.to_be_bytes();
         let id = u16::from_be_bytes([high, low]);
@@ -37,7 +37,7 @@ impl Echo {
         }
     }
 
-    /// Its length. (bytes)
+    /// Return the length of the header in bytes.
     pub const fn head_bytes(self) -> usize {
         match self {
             Self::Udp => 0,
@@ -45,7 +45,8 @@ impl Echo {
         }
     }
 
-    /// Write the header of a request whose payload is written (RFC 792, RFC 4443). IPv6's checksum is the kernel's.
+    /// Write the header of an echo request in front of a payload that is already in `message` (RFC 792, RFC
+    /// 4443). The kernel computes the `ICMPv6` checksum.
     pub fn write(self, number: u64, message: &mut [u8]) {
         let (kind, id) = match self {
             Self::Udp => return,
@@ -62,11 +63,11 @@ impl Echo {
         }
     }
 
-    /// The payload of an answer to us; `None`: it is something else.
+    /// Return the payload of an echo reply to this program; `None` for all other messages.
     pub fn payload(self, message: &[u8]) -> Option<&[u8]> {
         let (kind, id, icmp) = match self {
             Self::Udp => return Some(message),
-            // A raw socket of IPv4 gives the header of IP, too.
+            // A raw IPv4 socket returns the IP header as well.
             Self::V4 { id } => (V4_REPLY, id, message.get(usize::from(message.first()? & 0x0F) * 4..)?),
             Self::V6 { id } => (V6_REPLY, id, message),
         };
@@ -75,7 +76,7 @@ impl Echo {
     }
 }
 
-/// The Internet checksum of a message whose own field is 0 (RFC 1071).
+/// Return the Internet checksum of a message whose checksum field is 0 (RFC 1071).
 fn checksum(message: &[u8]) -> u16 {
     let mut sum: u32 = 0;
     for pair in message.chunks(2) {
@@ -94,13 +95,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_checksum_is_that_of_the_rfc() {
+    fn icmp_checksum_matches_rfc_1071() {
         assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
         assert_eq!(checksum(&[0xFF]), !0xFF00);
     }
 
     #[test]
-    fn an_echo_reply_to_us_is_told_from_others() {
+    fn echo_reply_to_this_process_is_distinguished_from_others() {
         let echo = Echo::V4 { id: 0x1234 };
         let mut message = [0; 40];
         message[0] = 0x45;
@@ -122,9 +123,9 @@ mod tests {
     proptest! {
         #![proptest_config(cases())]
 
-        /// `IOLAB_CASES=10000000 cargo test --release -p iolab-roundtrip echo` reads ten million.
+        /// `IOLAB_CASES=10000000 cargo test --release -p iolab-roundtrip echo` reads ten million messages.
         #[test]
-        fn whatever_answers_is_ours_or_nothing(
+        fn any_reply_is_recognised_or_ignored(
             mut message in prop::collection::vec(any::<u8>(), 0..80),
             id in any::<u16>(),
             alike in any::<bool>(),

@@ -1,36 +1,36 @@
-//! What can go wrong, each with what was being done.
+//! Errors of this crate, each with the operation that failed.
 
 use std::io;
 
-/// Why round trips could not be made.
+/// A failure to measure or serve round trips.
 #[derive(Debug, thiserror::Error)]
 pub enum RoundTripError {
-    /// The system refused.
+    /// A system call failed.
     #[error("{doing}: {source}")]
     System {
-        /// What was being done, and to what.
+        /// The operation that failed, and its object.
         doing: String,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The other end closed the connection.
     #[error("{doing}: the other end closed the connection")]
     Closed {
-        /// What was being done.
+        /// The operation that failed.
         doing: String,
     },
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     #[error("reading the request: {seen}; allowed: {allowed}")]
     Asked {
-        /// What was asked.
+        /// The invalid value.
         seen: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: &'static str,
     },
 }
 
 impl RoundTripError {
-    /// Say what was being done when the system refused.
+    /// Create an error from the operation that failed and the error of the operating system.
     pub fn system(doing: impl Into<String>, source: io::Error) -> Self {
         Self::System { doing: doing.into(), source }
     }

@@ -1,5 +1,6 @@
-//! Round trips between two machines: request and response over TCP or UDP, and echoes over ICMP or UDP. One end serves,
-//! the other asks and takes the time. Both times of a round trip are of the asking end's kernel.
+//! Round trips between two machines: requests and responses over TCP or UDP, and echoes over ICMP or UDP. One
+//! end serves; the other end sends requests and measures the time. Both timestamps of a round trip come from
+//! the kernel of the requesting end.
 
 mod echo;
 mod error;
@@ -18,10 +19,11 @@ pub use report::{ProbesReport, Report, TransactionsReport};
 pub use request::{Probes, Protocol, Request, Serve, Transactions};
 pub use slices::Slice;
 
-/// Carries a request out. `ready` is called as soon as a server can be asked; a server then goes on until it is ended.
+/// Execute a request. The function calls `ready` as soon as a server accepts requests; a server then runs
+/// until its process is killed.
 ///
 /// # Errors
-/// What the system said, and to what.
+/// Returns the error of the operating system, with the operation that failed.
 pub fn run(request: &Request, ready: &dyn Fn()) -> Result<Report, RoundTripError> {
     match request {
         Request::Serve(asked) => serve::serve(asked, ready).map(|()| Report::Served),

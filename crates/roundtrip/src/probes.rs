@@ -1,4 +1,5 @@
-//! The end that sends echo requests at equal distances, answered or not, and takes the answers as they come.
+//! The end that sends echo requests at constant intervals, whether or not replies arrive, and receives the
+//! replies.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,14 +19,15 @@ use crate::slices::Slices;
 use crate::socket::{cookie, echo_socket, receive_stamped};
 use crate::RoundTripError;
 
-/// Send and receive for the whole time.
+/// Send echo requests and receive replies for the whole duration.
 pub fn run(asked: &Probes) -> Result<ProbesReport, RoundTripError> {
     asked.check()?;
     let to = SocketAddr::new(asked.address, asked.port);
     let icmp = asked.protocol == Protocol::Icmp;
     let failed = |source| RoundTripError::system(format!("opening a socket to {}", asked.address), source);
     let socket = echo_socket(asked.source, to, icmp).map_err(failed)?;
-    // Where the kernel refuses, requests leave 50 us late, and the lateness says so.
+    // If the kernel refuses exact timers, requests are sent up to 50 us late; the reported lateness includes this
+    // delay.
     let _ = exact_timers();
     let mut probing = Probing::new(asked, socket);
     probing.go()?;
@@ -105,7 +107,7 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Send what is due; when the next is due. (ns)
+    /// Send the request that is due, if any, and return the time at which to call again, in ns.
     fn send_due(&mut self, now: u64) -> Result<u64, RoundTripError> {
         self.schedule.skip_late(now, MOST_LATE_INTERVALS * self.asked.interval_ns);
         match self.schedule.step(now) {
@@ -143,7 +145,7 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Take all answers that are there.
+    /// Receive all replies that have arrived.
     fn receive(&mut self) -> io::Result<()> {
         let now = now_ns();
         if now >= self.offset_until_ns {
@@ -154,7 +156,7 @@ impl<'a> Probing<'a> {
             let arrived = match receive_stamped(&self.socket, &mut self.answer, self.offset) {
                 Ok(Some(arrived)) => arrived,
                 Ok(None) => return Ok(()),
-                // Nobody listens there, or the way is shut: the request is lost, and the loss says so.
+                // The port is closed or the destination is unreachable: the request counts as lost.
                 Err(error) if is_transient(&error) => continue,
                 Err(error) => return Err(error),
             };
@@ -163,7 +165,8 @@ impl<'a> Probing<'a> {
             let head = payload.and_then(Head::read).filter(|head| head.cookie == self.cookie);
             let Some(head) = head.filter(|head| head.number < self.number) else { continue };
             if self.answered.first(head.number) {
-                // The stamp's clock is read twice a second: it may be off by a few hundred nanoseconds.
+                // The clock offset is measured twice a second, so the arrival time may be wrong by a few
+                // hundred ns.
                 let took_ns = at_ns.saturating_sub(head.sent_ns);
                 self.rtt_ns.record(took_ns);
                 self.slices.record(at_ns.saturating_sub(self.measured_ns), took_ns);
@@ -191,7 +194,7 @@ impl<'a> Probing<'a> {
     }
 }
 
-/// Which requests were answered, of those that count.
+/// The set of answered requests that were sent after the warm-up.
 struct Answered {
     first_counted: Option<u64>,
     seen: Vec<u64>,
@@ -220,7 +223,7 @@ impl Answered {
         }
     }
 
-    /// Note an answer; whether it is the first to a request that counts.
+    /// Count a reply. Return whether the reply is the first to a request that was sent after the warm-up.
     fn first(&mut self, number: u64) -> bool {
         if self.first_counted.is_none_or(|first| number < first) {
             return false;
@@ -263,11 +266,11 @@ fn is_transient(error: &io::Error) -> bool {
 /// `ENOBUFS`.
 const NO_BUFFERS: i32 = 105;
 const MOST_DATAGRAM: usize = 1 << 16;
-/// The first request is due a moment after everything is ready.
+/// Delay of the first request after the setup, in ns.
 const LEAD_NS: u64 = 1_000_000;
-/// Requests that are later than so many intervals are left out.
+/// Maximum lateness of a request, in intervals; later requests are skipped.
 const MOST_LATE_INTERVALS: u64 = 8;
-/// How long the measured distance of two clocks holds.
+/// Time for which a measured clock offset is used, in ns.
 const OFFSET_NS: u64 = 500_000_000;
 
 #[cfg(test)]
@@ -277,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_of_a_sender_that_was_held_up_to_the_end_are_unsent() {
+    fn requests_of_a_stalled_sender_are_unsent() {
         let asked = Probes {
             protocol: Protocol::Udp,
             source: IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_is_counted_once() {
+    fn answer_to_a_request_is_counted_once() {
         let mut answered = Answered::new(10);
         answered.sent(0, false);
         answered.sent(1, true);

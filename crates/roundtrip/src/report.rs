@@ -1,72 +1,76 @@
-//! What was seen. `contract/roundtrip-v1.md` defines it.
+//! Reports of round trips. `contract/roundtrip-v1.md` defines them.
 
 use iolab_engine::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::Slice;
 
-/// The outcome of a request.
+/// The report of a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Report {
-    /// Of transactions.
+    /// The report of transactions.
     Transactions(TransactionsReport),
-    /// Of probes.
+    /// The report of probes.
     Probes(ProbesReport),
-    /// A server has nothing to tell.
+    /// The empty report of a server.
     Served,
 }
 
 /// Transactions, without the warm-up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TransactionsReport {
-    /// When the reported time began, by `CLOCK_MONOTONIC`. (ns)
+    /// Start of the reported time by `CLOCK_MONOTONIC`, in ns.
     pub begin_ns: u64,
-    /// How long it was: from its beginning to the last response. (ns)
+    /// Duration from the start of the reported time to the last response, at least the requested duration, in
+    /// ns.
     pub duration_ns: u64,
-    /// Transactions that ended; the histogram has as many values.
+    /// Number of completed transactions, which is also the number of values in the latency histogram.
     pub transactions: u64,
-    /// UDP: requests without a response within their time.
+    /// UDP: number of requests without a response before the timeout.
     pub lost: u64,
-    /// UDP: responses that came after their time.
+    /// UDP: number of responses that arrived after the timeout.
     pub late: u64,
-    /// With an interval: requests that were meant for the reported time and had not left at its end.
+    /// Number of requests that were due in the reported time and had not been sent at its end; 0 without an
+    /// interval.
     pub unsent: u64,
-    /// From the intended time where there is an interval, else from the beginning of a request, to the whole response. (ns)
+    /// Latency up to the complete response, in ns. The latency starts at the intended send time, or without an interval
+    /// at the actual send time.
     pub latency_ns: Histogram,
-    /// Until a connection was there, of those that were opened in the reported time. (ns)
+    /// Time to establish each connection that was opened in the reported time, in ns.
     pub connect_ns: Histogram,
-    /// Length of a slice. (ns)
+    /// Length of a time slice, in ns.
     pub slice_ns: u64,
-    /// Over time.
+    /// Round trips in each time slice.
     pub slices: Vec<Slice>,
 }
 
 /// Echoes, without the warm-up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProbesReport {
-    /// When the reported time began, by `CLOCK_MONOTONIC`. (ns)
+    /// Start of the reported time by `CLOCK_MONOTONIC`, in ns.
     pub begin_ns: u64,
-    /// Requests that left.
+    /// Number of requests sent.
     pub sent: u64,
-    /// Requests that were left out because this end was held up.
+    /// Number of requests that were skipped because the sender stalled.
     pub unsent: u64,
-    /// Requests that this end's kernel did not take.
+    /// Number of requests that the sender's kernel refused.
     pub refused: u64,
-    /// Requests that were answered, each once.
+    /// Number of answered requests; each request counts once.
     pub received: u64,
-    /// Answers to what had been answered.
+    /// Number of additional replies to requests that were already answered.
     pub duplicate: u64,
-    /// Answers that came after that of a later request.
+    /// Number of replies that arrived after the reply to a later request.
     pub reordered: u64,
-    /// From the sending of a request to its answer's arrival at this end's kernel. (ns)
+    /// Round-trip time from sending a request until its reply arrives at the sender's kernel, in ns.
     pub rtt_ns: Histogram,
-    /// How late requests left. (ns)
+    /// Delay of the actual send time after the intended send time, in ns.
     pub lateness_ns: Histogram,
-    /// Whether the kernel said when answers arrived; else it is when the program read them.
+    /// Whether all arrival times are kernel timestamps; otherwise some are the times at which the program
+    /// read the reply.
     pub stamped: bool,
-    /// Length of a slice. (ns)
+    /// Length of a time slice, in ns.
     pub slice_ns: u64,
-    /// Over time.
+    /// Round trips in each time slice.
     pub slices: Vec<Slice>,
 }

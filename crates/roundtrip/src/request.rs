@@ -1,4 +1,4 @@
-//! What is asked for. `contract/roundtrip-v1.md` defines it.
+//! Requests for round trips. `contract/roundtrip-v1.md` defines them.
 
 use std::net::IpAddr;
 
@@ -6,77 +6,78 @@ use serde::{Deserialize, Serialize};
 
 use crate::RoundTripError;
 
-/// One end of round trips.
+/// One end of a round-trip measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "program", rename_all = "kebab-case")]
 pub enum Request {
-    /// Answer whoever asks, until ended.
+    /// Answer the requests of all clients until the process is killed.
     Serve(Serve),
-    /// Ask, wait for the response, ask again.
+    /// Send a request, wait for the response, and repeat.
     Transactions(Transactions),
-    /// Send echo requests at a rate, whether or not the ones before were answered.
+    /// Send echo requests at a constant rate, whether or not earlier requests were answered.
     Probes(Probes),
 }
 
-/// What carries requests and responses.
+/// Protocol that carries requests and responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
-    /// A connection.
+    /// A TCP connection.
     Tcp,
-    /// Datagrams.
+    /// UDP datagrams.
     Udp,
-    /// Echo requests, which the kernel at the other end answers.
+    /// ICMP echo requests, which the kernel of the other end answers.
     Icmp,
 }
 
-/// The end that answers.
+/// The end that answers requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Serve {
-    /// TCP or UDP.
+    /// Protocol: TCP or UDP.
     pub protocol: Protocol,
-    /// Where it listens.
+    /// Local address to listen on.
     pub address: IpAddr,
-    /// Where it listens.
+    /// Local port to listen on.
     pub port: u16,
-    /// Connections, or datagrams, that are served at the same time.
+    /// Maximum number of connections or datagrams that are served in parallel.
     pub threads: u16,
-    /// Of a request. (bytes)
+    /// Length of a request in bytes.
     pub request_bytes: u32,
-    /// Of a response; 0: UDP sends back what came. (bytes)
+    /// Length of a response in bytes; 0 with UDP returns each datagram unchanged.
     pub response_bytes: u32,
 }
 
-/// The end that asks.
+/// The end that sends requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transactions {
-    /// TCP or UDP.
+    /// Protocol: TCP or UDP.
     pub protocol: Protocol,
-    /// Of this end.
+    /// Local address.
     pub source: IpAddr,
-    /// Of the server.
+    /// Address of the server.
     pub address: IpAddr,
-    /// Of the server.
+    /// Port of the server.
     pub port: u16,
-    /// Each has one request under way at a time.
+    /// Number of connections. Each has at most one request in flight.
     pub connections: u16,
-    /// Of a request. (bytes)
+    /// Length of a request in bytes.
     pub request_bytes: u32,
-    /// Of a response. (bytes)
+    /// Length of a response in bytes.
     pub response_bytes: u32,
-    /// Open a connection for each request.
+    /// Whether each request uses a new connection.
     pub connect_each: bool,
-    /// Intended time from one request of a connection to the next; 0: as soon as the response is there. (ns)
+    /// Intended time between consecutive requests of a connection, in ns; 0 sends the next request as soon as
+    /// the response has arrived.
     pub interval_ns: u64,
-    /// Left out of the report. (ns)
+    /// Duration of the warm-up, which the report excludes, in ns.
     pub warm_up_ns: u64,
-    /// Of what is reported. (ns)
+    /// Duration of the reported time, in ns.
     pub duration_ns: u64,
-    /// A response that takes longer counts as lost (UDP), or ends the program (TCP). (ns)
+    /// Timeout of a response in ns. A response that takes longer is lost (UDP), or the program fails (TCP).
     pub timeout_ns: u64,
-    /// Length of a slice of the report. (ns)
+    /// Length of a time slice of the report, in ns.
     pub slice_ns: u64,
 }
 
@@ -84,30 +85,30 @@ pub struct Transactions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probes {
-    /// ICMP or UDP.
+    /// Protocol: ICMP or UDP.
     pub protocol: Protocol,
-    /// Of this end.
+    /// Local address.
     pub source: IpAddr,
-    /// Of the other end.
+    /// Address of the other end.
     pub address: IpAddr,
-    /// Of the other end; ICMP has none.
+    /// UDP port of the other end; ignored with ICMP.
     pub port: u16,
-    /// From one request to the next. (ns)
+    /// Time between consecutive requests, in ns.
     pub interval_ns: u64,
-    /// Behind the header of ICMP or UDP. (bytes)
+    /// Length of the payload after the ICMP or UDP header, in bytes.
     pub payload_bytes: u32,
-    /// Left out of the report. (ns)
+    /// Duration of the warm-up, which the report excludes, in ns.
     pub warm_up_ns: u64,
-    /// Of what is reported. (ns)
+    /// Duration of the reported time, in ns.
     pub duration_ns: u64,
-    /// How long answers are waited for after the last request. (ns)
+    /// Maximum wait for replies after the last request, in ns.
     pub wait_ns: u64,
-    /// Length of a slice of the report. (ns)
+    /// Length of a time slice of the report, in ns.
     pub slice_ns: u64,
 }
 
 impl Transactions {
-    /// Refuse what cannot be done.
+    /// Return an error if the request for transactions is invalid.
     pub fn check(&self) -> Result<(), RoundTripError> {
         let udp = self.protocol == Protocol::Udp;
         let least = if udp { LEAST_PAYLOAD } else { 1 };
@@ -124,7 +125,7 @@ impl Transactions {
 }
 
 impl Probes {
-    /// Refuse what cannot be done.
+    /// Return an error if the request for probes is invalid.
     pub fn check(&self) -> Result<(), RoundTripError> {
         refuse(self.protocol == Protocol::Tcp, "echoes over TCP", "icmp or udp")?;
         refuse(self.interval_ns == 0, "no time between requests", "interval_ns from 1")?;
@@ -135,7 +136,7 @@ impl Probes {
 }
 
 impl Serve {
-    /// Refuse what cannot be done.
+    /// Return an error if the request for a server is invalid.
     pub fn check(&self) -> Result<(), RoundTripError> {
         refuse(self.protocol == Protocol::Icmp, "a server of ICMP", "tcp or udp: the kernel answers ICMP")?;
         refuse(self.threads == 0, "no thread", "at least one thread")?;
@@ -152,7 +153,7 @@ fn refuse(wrong: bool, seen: &str, allowed: &'static str) -> Result<(), RoundTri
     Ok(())
 }
 
-/// A head (`packet`) fits.
+/// Minimum UDP payload in bytes: the header of `packet`.
 const LEAST_PAYLOAD: u32 = 24;
 const MOST_DATAGRAM: u32 = 65_507;
 const MOST_STREAM: u32 = 16 << 20;

@@ -1,6 +1,6 @@
-//! When requests are meant to leave. Pure: time is an argument.
+//! Intended send times of requests. The functions are pure: the current time is an argument.
 
-/// Requests at equal distances, the first at `begin_ns`.
+/// Requests at constant intervals, the first of them at `begin_ns`.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
     begin_ns: u64,
@@ -8,22 +8,22 @@ pub struct Schedule {
     next: u64,
 }
 
-/// What to do now.
+/// The next action of the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Send the request that was meant for this time. (ns)
+    /// Send the request that is due at this intended send time, in ns.
     Send(u64),
-    /// Nothing before this time. (ns)
+    /// Wait until this time, in ns.
     Wait(u64),
 }
 
 impl Schedule {
-    /// Requests from `begin_ns` on, an interval that is not 0 apart.
+    /// Create a schedule that starts at `begin_ns`. The interval must not be 0.
     pub const fn new(begin_ns: u64, interval_ns: u64) -> Self {
         Self { begin_ns, interval_ns, next: 0 }
     }
 
-    /// The next request, due or not.
+    /// Return the next action: send the next request, or wait until it is due.
     pub const fn step(&self, now_ns: u64) -> Step {
         let due_ns = self.due_ns(self.next);
         if now_ns >= due_ns {
@@ -33,22 +33,22 @@ impl Schedule {
         }
     }
 
-    /// The request of `step` has left, or cannot any more.
+    /// Continue with the next request after the current one was sent or has failed.
     pub fn advance(&mut self) {
         self.next += 1;
     }
 
-    /// Leave out the requests that are more than `most_late_ns` late.
+    /// Skip the requests that are more than `most_late_ns` late.
     pub fn skip_late(&mut self, now_ns: u64, most_late_ns: u64) {
         self.next = self.next.max(self.before(now_ns.saturating_sub(most_late_ns)));
     }
 
-    /// How many requests are meant to leave from `from_ns` on and before `end_ns` that have not.
+    /// Return the number of unsent requests that are due from `from_ns` on and before `end_ns`.
     pub fn left_between(&self, from_ns: u64, end_ns: u64) -> u64 {
         self.before(end_ns).saturating_sub(self.before(from_ns).max(self.next))
     }
 
-    /// How many requests are meant to leave before this time.
+    /// Return the number of requests that are due before the given time.
     const fn before(&self, time_ns: u64) -> u64 {
         time_ns.saturating_sub(self.begin_ns).div_ceil(self.interval_ns)
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_due_at_equal_distances() {
+    fn requests_are_due_at_equal_intervals() {
         let mut schedule = Schedule::new(100, 10);
         assert_eq!(schedule.step(99), Step::Wait(100));
         assert_eq!(schedule.step(100), Step::Send(100));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_late_is_left_out() {
+    fn overdue_requests_are_skipped() {
         let mut schedule = Schedule::new(0, 10);
         schedule.skip_late(9, 10);
         assert_eq!(schedule.step(9), Step::Send(0));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_time_is_counted() {
+    fn remaining_requests_of_an_interval_are_counted() {
         let mut schedule = Schedule::new(100, 10);
         assert_eq!(schedule.left_between(0, 100), 0);
         assert_eq!(schedule.left_between(0, 101), 1);

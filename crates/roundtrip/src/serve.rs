@@ -1,5 +1,5 @@
-//! The end that answers. Threads wait for the next request each by itself: a server of several connections takes as many
-//! CPUs as it can have.
+//! The end that answers requests. Each thread waits for the next request independently, so a server with
+//! several connections can use several CPUs.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -8,7 +8,7 @@ use std::thread;
 use crate::request::{Protocol, Serve};
 use crate::RoundTripError;
 
-/// Serve until this process is ended.
+/// Serve requests until this process is killed.
 pub fn serve(asked: &Serve, ready: &dyn Fn()) -> Result<(), RoundTripError> {
     asked.check()?;
     let at = SocketAddr::new(asked.address, asked.port);
@@ -27,11 +27,11 @@ pub fn serve(asked: &Serve, ready: &dyn Fn()) -> Result<(), RoundTripError> {
     })
 }
 
-/// Serve connections, one after the other.
+/// Serve connections sequentially.
 fn streams(listener: &TcpListener, asked: &Serve) -> Result<(), RoundTripError> {
     loop {
         match listener.accept() {
-            // Of a client that is gone nothing is to be said: it says so itself.
+            // Ignore errors of a client's connection: the client reports them.
             Ok((stream, _)) => drop(stream_to_its_end(stream, asked)),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
             Err(error) => return Err(RoundTripError::system("waiting for a connection", error)),
@@ -49,18 +49,19 @@ fn stream_to_its_end(mut stream: TcpStream, asked: &Serve) -> std::io::Result<()
     }
 }
 
-/// Answer datagrams: the head of each comes back.
+/// Answer each datagram with a response that starts with the header of the datagram.
 fn datagrams(socket: &UdpSocket, asked: &Serve) -> Result<(), RoundTripError> {
     let mut buffer = vec![0; MOST_DATAGRAM];
     loop {
         let (length, from) = match socket.recv_from(&mut buffer) {
             Ok(received) => received,
-            // An answer that nobody took comes back as an error of the next call.
+            // A previous response reached a closed port; the kernel reports this as an error of the next
+            // call.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => continue,
             Err(error) => return Err(RoundTripError::system("waiting for a datagram", error)),
         };
         let answered = if asked.response_bytes == 0 { length } else { asked.response_bytes as usize };
-        // One that cannot be sent is lost, as on the way.
+        // A response that cannot be sent counts as lost in transit.
         let _ = socket.send_to(&buffer[..answered], from);
     }
 }

@@ -1,19 +1,19 @@
-//! Round trips over time: how many ended in each slice, and how long they took.
+//! Time slices of round trips: the number of completed round trips and their latency in each slice.
 
 use serde::{Deserialize, Serialize};
 
 /// One slice of the reported time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
-    /// Round trips that ended in it.
+    /// Number of round trips that completed in the slice.
     pub count: u64,
-    /// All of their times together. (ns)
+    /// Sum of the round-trip times, in ns.
     pub sum_ns: u64,
-    /// The longest. (ns)
+    /// Maximum round-trip time, in ns.
     pub max_ns: u64,
 }
 
-/// The slices of one report, from its beginning.
+/// The slices of one report, from the start of the reported time.
 #[derive(Debug, Clone)]
 pub struct Slices {
     each_ns: u64,
@@ -21,14 +21,15 @@ pub struct Slices {
 }
 
 impl Slices {
-    /// Slices of this length over a duration; at most [`MOST`], then they are longer.
+    /// Create slices of `slice_ns` over a duration. If there would be more than [`MOST`] slices, they are
+    /// longer.
     pub fn new(duration_ns: u64, slice_ns: u64) -> Self {
         let each_ns = slice_ns.max(duration_ns.div_ceil(MOST)).max(1);
         let count = usize::try_from(duration_ns.div_ceil(each_ns)).unwrap_or(0);
         Self { each_ns, own: vec![Slice::default(); count.max(1)] }
     }
 
-    /// Count a round trip that ended so long after the beginning.
+    /// Count a round trip of `took_ns` that completed `at_ns` after the start of the reported time.
     pub fn record(&mut self, at_ns: u64, took_ns: u64) {
         let last = self.own.len() - 1;
         let at = usize::try_from(at_ns / self.each_ns).unwrap_or(last).min(last);
@@ -38,7 +39,7 @@ impl Slices {
         slice.max_ns = slice.max_ns.max(took_ns);
     }
 
-    /// Count what others have counted, of the same duration.
+    /// Add the counts of slices with the same duration.
     pub fn merge(&mut self, other: &Self) {
         for (slice, more) in self.own.iter_mut().zip(&other.own) {
             slice.count += more.count;
@@ -47,13 +48,13 @@ impl Slices {
         }
     }
 
-    /// How long each is (ns), and all of them.
+    /// Return the length of a slice in ns, and all slices.
     pub fn into_parts(self) -> (u64, Vec<Slice>) {
         (self.each_ns, self.own)
     }
 }
 
-/// Of a report: it must fit into what the agent keeps of a program's output.
+/// Maximum number of slices in a report, so that the agent can store the whole report as program output.
 const MOST: u64 = 20_000;
 
 #[cfg(test)]
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_round_trip_is_in_the_slice_in_which_it_ended() {
+    fn each_round_trip_is_counted_in_the_slice_in_which_it_ended() {
         let mut slices = Slices::new(1000, 100);
         slices.record(99, 5);
         slices.record(100, 7);
@@ -75,13 +76,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_time_has_longer_slices() {
+    fn long_duration_has_longer_slices() {
         let (each_ns, own) = Slices::new(MOST * 1000, 1).into_parts();
         assert_eq!((each_ns, own.len() as u64), (1000, MOST));
     }
 
     #[test]
-    fn merging_adds_up() {
+    fn merging_slices_adds_their_counts() {
         let (mut one, mut other) = (Slices::new(10, 10), Slices::new(10, 10));
         one.record(1, 4);
         other.record(2, 6);

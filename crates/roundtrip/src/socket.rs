@@ -1,4 +1,4 @@
-//! Sockets as round trips need them: bound to the address of a port of the lab, with stamps of the kernel.
+//! Sockets for round trips: bound to the address of a lab port, with kernel timestamps.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -13,19 +13,19 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeSpec;
 
-/// A number that no other program of this kind has now.
+/// Return a number that differs from the numbers of concurrent programs of this kind.
 pub fn cookie() -> u64 {
-    // Splitmix of the time and the process: neighbours differ in half of their bits.
+    // Splitmix64 of the time and the process ID: similar inputs differ in half of the output bits.
     let mut mixed = now_ns() ^ (u64::from(std::process::id()) << 32) ^ 0x9E37_79B9_7F4A_7C15;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)
 }
 
-/// A connection from an address of this host.
+/// Open a TCP connection from the local address `source`.
 pub fn connect_from(source: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     let fd = socket(family_of(to.ip()), SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
-    // Its port is chosen when it connects: then the same one serves for several servers.
+    // `connect` selects the port, so connections to different servers may share it.
     setsockopt(&fd, sockopt::IpBindAddressNoPort, &true)?;
     bind(fd.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(source, 0)))?;
     let stream = TcpStream::from(fd);
@@ -34,12 +34,14 @@ pub fn connect_from(source: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// A socket for echo requests of the kernel's own ICMP, or for datagrams, which says when each answer arrived.
+/// Open a raw ICMP socket for echo requests, or a UDP socket, with a kernel timestamp on each received
+/// datagram.
 pub fn echo_socket(source: IpAddr, to: SocketAddr, icmp: bool) -> io::Result<OwnedFd> {
     let family = family_of(to.ip());
     let fd = if icmp {
         let protocol = if to.is_ipv4() { SockProtocol::Icmp } else { SockProtocol::IcmpV6 };
-        // A raw socket needs root; one of datagrams a setting that few namespaces have.
+        // A raw socket requires root. An ICMP datagram socket requires a sysctl setting that few network
+        // namespaces have.
         socket(family, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?
     } else {
         socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?
@@ -52,16 +54,16 @@ pub fn echo_socket(source: IpAddr, to: SocketAddr, icmp: bool) -> io::Result<Own
     Ok(fd)
 }
 
-/// What arrived, and when.
+/// Length and arrival time of a received datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrived {
-    /// Of the datagram. (bytes)
+    /// Length of the datagram in bytes.
     pub length: usize,
-    /// When the kernel had it, by `CLOCK_MONOTONIC`; `None`: it did not say. (ns)
+    /// Arrival time at the kernel by `CLOCK_MONOTONIC`, in ns; `None` without a kernel timestamp.
     pub at_ns: Option<u64>,
 }
 
-/// Takes the next datagram without waiting; `None`: there is none.
+/// Receive the next datagram without waiting; `None` if no datagram is queued.
 pub fn receive_stamped(
     fd: &OwnedFd,
     buffer: &mut [u8],
@@ -103,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cookies_differ() {
+    fn cookies_of_concurrent_programs_are_unique() {
         let many: std::collections::HashSet<u64> = (0..100)
             .map(|_| {
                 std::thread::sleep(Duration::from_micros(1));

@@ -1,7 +1,7 @@
-//! The end that asks: a thread for each connection, one request under way on each.
+//! The end that sends requests: one thread for each connection, with one request in flight.
 //!
-//! With an interval latency counts from the time that a request was meant for: what a slow response holds up is as late
-//! as its users would see it (coordinated omission is corrected by being measured).
+//! With an interval, the latency starts at the intended send time of a request. Requests that wait for a slow
+//! response therefore count with their whole delay, as users would experience it (no coordinated omission).
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -21,7 +21,7 @@ use crate::slices::Slices;
 use crate::socket::{connect_from, cookie};
 use crate::RoundTripError;
 
-/// What one connection saw, without the warm-up.
+/// Results of one connection, without the warm-up.
 struct Part {
     lost: u64,
     late: u64,
@@ -32,7 +32,7 @@ struct Part {
     last_ns: u64,
 }
 
-/// Ask for the whole time.
+/// Send requests for the whole duration.
 pub fn run(asked: &Transactions) -> Result<TransactionsReport, RoundTripError> {
     asked.check()?;
     let together = Barrier::new(usize::from(asked.connections));
@@ -102,7 +102,7 @@ impl Part {
     }
 }
 
-/// One connection's requests, from its beginning to its end.
+/// The requests of one connection over the whole duration.
 struct Asking<'a> {
     asked: &'a Transactions,
     schedule: Option<Schedule>,
@@ -113,7 +113,7 @@ struct Asking<'a> {
 
 impl<'a> Asking<'a> {
     fn new(asked: &'a Transactions, number: u16, begin_ns: u64) -> Self {
-        // Connections ask in turn: together at the rate of all of them.
+        // Stagger the connections, so that together they send at a constant rate.
         let offset_ns = asked.interval_ns * u64::from(number) / u64::from(asked.connections);
         let schedule = Schedule::new(begin_ns + offset_ns, asked.interval_ns.max(1));
         let measured_ns = begin_ns + asked.warm_up_ns;
@@ -123,7 +123,7 @@ impl<'a> Asking<'a> {
     }
 
     fn ask(mut self, mut peer: Peer) -> Result<Part, RoundTripError> {
-        // Where the kernel refuses, requests leave 50 us late, and the latency has them.
+        // If the kernel refuses exact timers, requests are sent up to 50 us late; the latency includes this delay.
         let _ = exact_timers();
         while let Some(meant_ns) = self.next() {
             let began_ns = now_ns();
@@ -149,7 +149,7 @@ impl<'a> Asking<'a> {
         Ok(self.part)
     }
 
-    /// Wait until the next request is due; the time that it was meant for, `None` at the end. (ns)
+    /// Wait until the next request is due. Return its intended send time in ns; `None` at the end.
     fn next(&mut self) -> Option<u64> {
         loop {
             let now_ns = now_ns();
@@ -171,7 +171,7 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// The way to the server.
+/// The connection or socket to the server.
 enum Peer {
     Stream(TcpStream),
     Datagrams { socket: UdpSocket, cookie: u64, number: u64, buffer: Vec<u8> },
@@ -191,7 +191,7 @@ impl Peer {
         Ok(Self::Datagrams { socket, cookie: cookie(), number: 0, buffer: vec![0; length.max(LEAST_BUFFER)] })
     }
 
-    /// Open a connection for this request, where each has its own; how long that took. (ns)
+    /// Open a new connection if each request uses a new connection. Return the time to establish the connection, in ns.
     fn connect_again(&mut self, asked: &Transactions) -> Result<Option<u64>, RoundTripError> {
         let Self::Stream(stream) = self else { return Ok(None) };
         if !asked.connect_each {
@@ -202,7 +202,8 @@ impl Peer {
         Ok(Some(now_ns() - began_ns))
     }
 
-    /// Ask, and wait for the whole response; whether it came in time.
+    /// Send a request and wait for the complete response. Return whether the response arrived before the
+    /// timeout.
     fn transact(&mut self, asked: &Transactions, late: &mut u64) -> Result<bool, RoundTripError> {
         match self {
             Self::Stream(stream) => stream_once(stream, asked).map(|()| true),
@@ -252,7 +253,8 @@ fn datagram_once(
     let limit_ns = now_ns() + asked.timeout_ns;
     match socket.send(&buffer[..asked.request_bytes as usize]) {
         Ok(_) => {}
-        // The kernel had no room, or the server was not there a moment ago: the request is lost.
+        // The kernel had no buffer, or the server's port was closed for a previous request: the request
+        // counts as lost.
         Err(error) if is_transient(error.kind()) => return Ok(false),
         Err(error) => return Err(failed(error)),
     }

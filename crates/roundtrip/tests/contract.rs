@@ -1,4 +1,4 @@
-//! The page that both languages share: every request and report on it is read.
+//! Tests of the contract page, which Rust and Python share: every request and report on it is read.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -8,7 +8,7 @@ use iolab_roundtrip::{ProbesReport, Request, TransactionsReport};
 use serde_json::Value;
 
 #[test]
-fn every_example_of_the_contract_is_read_and_requests_have_no_other_field() {
+fn every_example_in_the_contract_is_read_and_unknown_fields_are_refused() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contract/roundtrip-v1.md");
     let text = std::fs::read_to_string(page).unwrap();
     let mut programs = BTreeSet::new();

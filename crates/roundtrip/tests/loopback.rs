@@ -1,4 +1,4 @@
-//! Both ends on loopback: everything that is asked is answered, counted and timed.
+//! Tests with both ends on the loopback interface: every request is answered, counted and timed.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 
@@ -15,7 +15,7 @@ const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const MS: u64 = 1_000_000;
 
-/// A server on a free port, which goes on until the tests end.
+/// Start a server on a free port; the server runs until the tests end.
 fn serve(protocol: Protocol, address: IpAddr, threads: u16, response_bytes: u32) -> u16 {
     let port = match protocol {
         Protocol::Tcp => TcpListener::bind((address, 0)).unwrap().local_addr().unwrap().port(),
@@ -73,7 +73,7 @@ fn probes(protocol: Protocol, address: IpAddr, port: u16) -> ProbesReport {
 }
 
 #[test]
-fn every_transaction_has_its_latency() {
+fn every_transaction_has_a_latency() {
     for (protocol, address) in
         [(Protocol::Tcp, V4), (Protocol::Udp, V4), (Protocol::Tcp, V6), (Protocol::Udp, V6)]
     {
@@ -87,7 +87,7 @@ fn every_transaction_has_its_latency() {
 }
 
 #[test]
-fn each_request_may_have_a_connection_of_its_own() {
+fn each_request_may_use_a_new_connection() {
     let port = serve(Protocol::Tcp, V4, 3, 64);
     let report = transactions(Transactions { connect_each: true, ..asked(Protocol::Tcp, V4, port) });
     assert!(report.transactions > 0);
@@ -95,9 +95,9 @@ fn each_request_may_have_a_connection_of_its_own() {
 }
 
 #[test]
-fn requests_that_leave_late_are_late_and_those_that_do_not_leave_are_counted() {
+fn late_requests_have_higher_latency_and_skipped_requests_are_counted() {
     let port = serve(Protocol::Tcp, V4, 1, 64);
-    // Ten times as many as there is time for.
+    // Send ten times as many requests as there is time for.
     let often =
         Transactions { connections: 1, interval_ns: 100, warm_up_ns: 0, ..asked(Protocol::Tcp, V4, port) };
     let report = transactions(often);
@@ -105,9 +105,9 @@ fn requests_that_leave_late_are_late_and_those_that_do_not_leave_are_counted() {
     assert!(report.latency_ns.quantile(900_000).unwrap() > 50 * MS, "latency is that of a closed loop");
 }
 
-/// A server that does nothing for a while holds up all requests that were meant for that time, not one of them.
+/// A server that does nothing for a while delays all requests that were due in that time, not only one.
 #[test]
-fn a_server_that_stands_still_is_seen_by_every_request_of_that_time() {
+fn server_stall_delays_every_request_that_was_due_during_the_stall() {
     let socket = UdpSocket::bind((V4, 0)).unwrap();
     let port = socket.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -129,21 +129,22 @@ fn a_server_that_stands_still_is_seen_by_every_request_of_that_time() {
     };
     let report = transactions(often);
     assert_eq!((report.transactions + report.unsent, report.lost), (500, 0));
-    // Two of five were meant for the 200 ms, and waited half of them on average. A closed loop would have one slow response.
+    // Two of five requests were due in the 200 ms and waited for 100 ms on average. A closed loop would have one slow
+    // response.
     let slow = report.latency_ns.quantile(800_000).unwrap();
     assert!(slow > 50 * MS, "the 80th percentile is {slow} ns");
     assert!(report.latency_ns.max().unwrap() >= 199 * MS);
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named() {
+fn unreachable_server_is_named() {
     let port = TcpListener::bind((V4, 0)).unwrap().local_addr().unwrap().port();
     let said = run(&Request::Transactions(asked(Protocol::Tcp, V4, port)), &|| ()).unwrap_err().to_string();
     assert!(said.starts_with(&format!("connecting to 127.0.0.1:{port}")), "{said}");
 }
 
 #[test]
-fn datagrams_that_nobody_answers_are_lost() {
+fn unanswered_datagrams_are_lost() {
     let silent = UdpSocket::bind((V4, 0)).unwrap();
     let port = silent.local_addr().unwrap().port();
     let alone = Transactions { connections: 1, timeout_ns: 20 * MS, ..asked(Protocol::Udp, V4, port) };
@@ -153,7 +154,7 @@ fn datagrams_that_nobody_answers_are_lost() {
 }
 
 #[test]
-fn echoes_are_counted_each_once() {
+fn each_echo_is_counted_once() {
     let port = serve(Protocol::Udp, V4, 1, 0);
     let report = probes(Protocol::Udp, V4, port);
     assert_eq!(report.sent + report.unsent, 200, "{report:?}");
@@ -163,7 +164,7 @@ fn echoes_are_counted_each_once() {
 }
 
 #[test]
-fn the_kernel_answers_echo_requests() {
+fn kernel_answers_echo_requests() {
     for address in [V4, V6] {
         let raw = run(&Request::Probes(Probes { duration_ns: 0, warm_up_ns: 0, ..icmp(address) }), &|| ());
         if raw.as_ref().is_err_and(|error| error.to_string().contains("ermitted")) {

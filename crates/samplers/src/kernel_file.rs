@@ -1,4 +1,4 @@
-//! A file of `/proc` that stays open and is read again and again.
+//! A file of `/proc` that stays open between readings.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::SampleError;
 
-/// The file, once it was read, and a buffer for its text.
+/// A file that is opened by its first reading, and a buffer for its text.
 #[derive(Debug)]
 pub struct KernelFile {
     path: String,
@@ -16,20 +16,22 @@ pub struct KernelFile {
 }
 
 impl KernelFile {
-    /// The file `path`, not open yet.
+    /// Create a reader of the file `path`, without opening the file.
     pub fn new(path: impl Into<String>) -> Self {
         Self { path: path.into(), open: None, buffer: Vec::new(), one_record: false }
     }
 
-    /// The file `path` of one record, which the kernel hands out whole where there is room: its end need not be looked for.
+    /// Create a reader of a file that consists of one record. The kernel returns such a record in a single read if the
+    /// buffer is large enough, so no second read is needed to detect the end of the file.
     pub fn of_one_record(path: impl Into<String>) -> Self {
         Self { one_record: true, ..Self::new(path) }
     }
 
-    /// Its text now. A file of a namespace or thread stays that one's, wherever the calling thread is.
+    /// Read the current text. An open file stays in the network namespace and thread of its first reading,
+    /// wherever the calling thread is.
     ///
     /// # Errors
-    /// When it cannot be read; then it is opened again the next time.
+    /// Returns an error if the file cannot be read; the next reading opens the file again.
     pub fn read(&mut self) -> Result<Cow<'_, str>, SampleError> {
         match self.fill() {
             Ok(length) => Ok(String::from_utf8_lossy(&self.buffer[..length])),
@@ -40,7 +42,8 @@ impl KernelFile {
         }
     }
 
-    /// Read from the beginning to the end, and say how much that was. Reading at 0 makes the kernel write the text again.
+    /// Read the file from start to end and return its length in bytes. A read at offset 0 makes the kernel
+    /// generate the text again.
     fn fill(&mut self) -> std::io::Result<usize> {
         let file = match self.open.take() {
             Some(file) => file,
@@ -64,10 +67,12 @@ impl KernelFile {
     }
 }
 
-/// What a thread's files take; the kernel hands out longer ones a page at a time.
+/// Minimum free buffer space in bytes, enough for the files of a thread. The kernel returns longer files one
+/// page at a time.
 const LEAST_ROOM_BYTES: usize = 1024;
 
-/// What is shorter than this was all: the kernel hands out as many records as fit into a page, none of them half as long.
+/// A read of fewer bytes than this is the whole file: the kernel fills a page with complete records, and no
+/// record is half a page long.
 const SURELY_ALL_BYTES: usize = 2048;
 
 #[cfg(test)]
@@ -78,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reading_is_of_its_own_time() {
+    fn every_reading_of_a_kernel_file_is_current() {
         let mut uptime = KernelFile::new("/proc/self/schedstat");
         let first = uptime.read().unwrap().into_owned();
         (0..1_000_000).for_each(|number| {
@@ -90,8 +95,8 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_is_read_to_its_end() {
-        // Several pages, of a program that only waits: nothing changes between the readings.
+    fn long_file_is_read_to_its_end() {
+        // The file has several pages and belongs to a waiting program, so it does not change between the readings.
         let mut waiting = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = [0; 1];
         waiting.stdin.as_mut().unwrap().write_all(b"x").unwrap();
@@ -107,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_absent_is_named_and_tried_again() {
+    fn missing_file_is_named_and_tried_again() {
         let mut file = KernelFile::new("/proc/no-such-file");
         assert!(file.read().unwrap_err().to_string().contains("/proc/no-such-file"));
         assert_eq!(file.read().unwrap_err().errno(), Some(2));

@@ -1,8 +1,8 @@
-//! Counters of the running kernel, one folder for each kind. Each folder has a pure `parse` and a `read` that
-//! touches `/proc` or a netlink socket; the clock is an argument.
+//! Counters of the running kernel, one module for each kind. Each module has a pure `parse` and a `read` that
+//! accesses `/proc` or a netlink socket; the clock is an argument.
 //!
-//! What belongs to a network namespace is read in the namespace of the calling thread. What is read again and again keeps
-//! its files and sockets open in a `Reader`.
+//! Counters of a network namespace are read in the namespace of the calling thread. A `Reader` keeps files
+//! and sockets open between readings.
 
 pub mod cpu;
 pub mod drops;
@@ -25,33 +25,33 @@ use std::path::PathBuf;
 pub use reader::Reader;
 pub use threads::Supervised;
 
-/// Why counters could not be read.
+/// A failure to read counters.
 #[derive(Debug, thiserror::Error)]
 pub enum SampleError {
-    /// A file of the kernel could not be read.
+    /// A kernel file could not be read.
     #[error("reading {path}: {source}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The kernel did not answer on a netlink socket.
+    /// A request on a netlink socket failed.
     #[error("{doing}: {errno}")]
     Netlink {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system said.
+        /// Error of the operating system.
         errno: nix::errno::Errno,
     },
-    /// What was read is not what the kernel documents.
+    /// The content does not have the documented format.
     #[error("reading {what}: expected {expected}, saw {seen:?}")]
     Format {
-        /// What was read.
+        /// Name of the source.
         what: &'static str,
-        /// What it should have been.
+        /// Expected content.
         expected: &'static str,
-        /// What it was.
+        /// Actual content.
         seen: String,
     },
 }
@@ -61,7 +61,7 @@ impl SampleError {
         Self::Format { what, expected, seen: seen.into() }
     }
 
-    /// The operating system's error number, where there is one.
+    /// Return the error number of the operating system, if any.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::File { source, .. } => source.raw_os_error(),
@@ -71,7 +71,7 @@ impl SampleError {
     }
 }
 
-/// The text of a file of the kernel.
+/// Read the text of a kernel file.
 fn read_text(path: &str) -> Result<String, SampleError> {
     let bytes = std::fs::read(path).map_err(|source| SampleError::File { path: path.into(), source })?;
     Ok(String::from_utf8(bytes)

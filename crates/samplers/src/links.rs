@@ -1,4 +1,4 @@
-//! What rtnetlink tells of the interfaces in the calling thread's namespace: names, and how their carrier changed.
+//! Interfaces of the calling thread's namespace as reported by rtnetlink: names, MTU and carrier changes.
 
 use crate::netlink::{for_each_attribute, u32_at, wrong, Announcements, Channel, Dump};
 use crate::SampleError;
@@ -6,25 +6,25 @@ use crate::SampleError;
 /// An interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Its number.
+    /// Index of the interface.
     pub index: u32,
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// How often its carrier came or went; `None` where the kernel does not count it.
+    /// Number of carrier changes; `None` if the kernel does not count them.
     pub carrier_changes: Option<u64>,
-    /// The largest packet that it takes, without the Ethernet header (bytes).
+    /// MTU: size of the largest packet without the Ethernet header, in bytes.
     pub mtu: u32,
 }
 
-/// What announces that interfaces came, went, or changed, their carrier included.
+/// Return a socket for announcements of added, removed and changed interfaces, including carrier changes.
 pub fn announcements() -> Announcements {
     Announcements::new(RTMGRP_LINK)
 }
 
-/// Read every interface over a channel of rtnetlink.
+/// Read all interfaces through an rtnetlink channel.
 ///
 /// # Errors
-/// When the kernel refuses or its answer cannot be understood.
+/// Returns an error if the kernel refuses or its answer cannot be parsed.
 pub fn read(route: &mut Channel) -> Result<Vec<Link>, SampleError> {
     let mut links = Vec::new();
     let dump = Dump { doing: "asking the kernel for the interfaces", kind: RTM_GETLINK, body: &request() };
@@ -37,7 +37,7 @@ pub fn read(route: &mut Channel) -> Result<Vec<Link>, SampleError> {
     Ok(links)
 }
 
-/// An empty `ifinfomsg`, and the wish for no statistics.
+/// Build the body of the request: an empty `ifinfomsg` and a filter that omits statistics.
 fn request() -> Vec<u8> {
     let mut body = vec![0; IFINFOMSG_BYTES];
     body.extend(8_u16.to_ne_bytes());
@@ -79,13 +79,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_kernel_is_understood() {
+    fn links_of_the_running_kernel_are_parsed() {
         let mut route = Channel::new(SockProtocol::NetlinkRoute);
         assert!(read(&mut route).unwrap().iter().any(|link| link.name == "lo" && link.index == 1));
     }
 
     #[test]
-    fn the_name_and_the_changes_of_the_carrier_are_found_among_other_attributes() {
+    fn link_name_and_carrier_changes_are_found_among_other_attributes() {
         let mut body = vec![0; IFINFOMSG_BYTES];
         body[4] = 7;
         body.extend([8, 0, 99, 0, 1, 2, 3, 4]);

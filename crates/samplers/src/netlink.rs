@@ -1,5 +1,4 @@
-//! Dumps of the kernel over netlink: a channel that stays open, one request, datagrams of messages, and the attributes
-//! in these.
+//! Netlink dumps: a channel that stays open, one request, datagrams of messages, and their attributes.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -10,17 +9,17 @@ use nix::sys::socket::{
 
 use crate::SampleError;
 
-/// What is asked for.
+/// A dump request.
 pub struct Dump<'a> {
-    /// What is being done, for errors.
+    /// Name of the operation, for error messages.
     pub doing: &'static str,
-    /// The kind of the request.
+    /// Message type of the request.
     pub kind: u16,
-    /// The request, without the header.
+    /// Body of the request, without the netlink header.
     pub body: &'a [u8],
 }
 
-/// A socket to one part of the kernel. It belongs to the namespace in which it was first used.
+/// A netlink socket for one protocol. The socket belongs to the network namespace of its first use.
 #[derive(Debug)]
 pub struct Channel {
     protocol: SockProtocol,
@@ -29,16 +28,16 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// One that is not open yet.
+    /// Create a channel, without opening its socket.
     pub fn new(protocol: SockProtocol) -> Self {
         Self { protocol, socket: None, buffer: Vec::new() }
     }
 
-    /// Ask, and give the kind and body of each message of the answer to `take`.
+    /// Send a dump request, and call `take` with the type and body of each message of the answer.
     ///
     /// # Errors
-    /// When the kernel refuses or its answer cannot be understood; the next request has a new socket then, because the
-    /// rest of this answer may still come.
+    /// Returns an error if the kernel refuses or its answer cannot be parsed. The next request then opens a
+    /// new socket, because the rest of this answer may still arrive.
     pub fn dump(
         &mut self,
         dump: &Dump<'_>,
@@ -67,12 +66,13 @@ pub struct Announcements {
 }
 
 impl Announcements {
-    /// Of these multicast groups; nothing is announced until it was asked first.
+    /// Create a subscription to multicast groups. The subscription starts with the first call of [`Self::changed`].
     pub fn new(groups: u32) -> Self {
         Self { groups, socket: None }
     }
 
-    /// Whether something may have changed since this was asked last: something was announced, or that cannot be known.
+    /// Whether something may have changed since the last call: a change was announced, or announcements may
+    /// be missing.
     pub fn changed(&mut self) -> bool {
         let Some(socket) = &self.socket else {
             self.socket = self.subscribe().ok();
@@ -83,7 +83,7 @@ impl Announcements {
         loop {
             match recv(socket.as_raw_fd(), &mut first, MsgFlags::MSG_DONTWAIT) {
                 Err(Errno::EAGAIN) => return changed,
-                // Announcements were lost, for there were too many.
+                // On ENOBUFS, the kernel dropped announcements because there were too many.
                 Ok(_) | Err(Errno::ENOBUFS | Errno::EINTR) => changed = true,
                 Err(_) => {
                     self.socket = None;
@@ -104,16 +104,16 @@ impl Announcements {
 /// Whether more datagrams follow.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The dump goes on.
+    /// The dump continues.
     More,
-    /// That was all.
+    /// The dump is complete.
     Done,
 }
 
-/// Give the kind and body of each message in a datagram to `take`.
+/// Call `take` with the type and body of each message in a datagram.
 ///
 /// # Errors
-/// When the kernel refused, or the datagram cannot be understood.
+/// Returns an error if the kernel refused the request or the datagram cannot be parsed.
 pub fn parse(
     doing: &'static str,
     datagram: &[u8],
@@ -138,10 +138,10 @@ pub fn parse(
     Ok(Progress::More)
 }
 
-/// Give the kind and value of each attribute to `take`.
+/// Call `take` with the type and value of each attribute.
 ///
 /// # Errors
-/// When an attribute is not whole, or `take` fails.
+/// Returns an error if an attribute is truncated or `take` fails.
 pub fn for_each_attribute(
     attributes: &[u8],
     mut take: impl FnMut(u16, &[u8]) -> Result<(), SampleError>,
@@ -157,28 +157,28 @@ pub fn for_each_attribute(
     Ok(())
 }
 
-/// Some bytes at a place.
+/// Return `N` bytes at an offset.
 pub fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], SampleError> {
     let part = bytes.get(at..at + N).and_then(|part| part.try_into().ok());
     part.ok_or_else(|| wrong("more bytes", bytes))
 }
 
-/// A number of 16 bits at a place.
+/// Return the 16-bit number at an offset.
 pub fn u16_at(bytes: &[u8], at: usize) -> Result<u16, SampleError> {
     array_at(bytes, at).map(u16::from_ne_bytes)
 }
 
-/// A number of 32 bits at a place.
+/// Return the 32-bit number at an offset.
 pub fn u32_at(bytes: &[u8], at: usize) -> Result<u32, SampleError> {
     array_at(bytes, at).map(u32::from_ne_bytes)
 }
 
-/// A number of 64 bits at a place.
+/// Return the 64-bit number at an offset.
 pub fn u64_at(bytes: &[u8], at: usize) -> Result<u64, SampleError> {
     array_at(bytes, at).map(u64::from_ne_bytes)
 }
 
-/// What was expected where the kernel's bytes were not understood.
+/// Create an error for bytes of the kernel that cannot be parsed, with the expected content.
 pub fn wrong(expected: &'static str, seen: &[u8]) -> SampleError {
     let shown = format!("{:02x?}", &seen[..seen.len().min(16)]);
     SampleError::format("the kernel's answer over netlink", expected, shown)
@@ -190,7 +190,7 @@ fn request(kind: u16, body: &[u8]) -> Vec<u8> {
     request.extend(length.to_ne_bytes());
     request.extend(kind.to_ne_bytes());
     request.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
-    request.extend([0; 8]); // sequence and port: there is one request at a time
+    request.extend([0; 8]); // sequence and port: only one request is in flight
     request.extend(body);
     request
 }
@@ -199,7 +199,7 @@ fn aligned(length: usize) -> usize {
     (length + 3) & !3
 }
 
-/// The kernel fills at most this much of a dump into one datagram, see `netlink_dump`.
+/// Maximum size of one datagram of a dump, as in the kernel's `netlink_dump`.
 const DATAGRAM_BYTES: usize = 32 * 1024;
 // linux/netlink.h
 const HEADER_BYTES: usize = 16;
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_given_until_the_end_is_told() {
+    fn netlink_messages_are_read_until_the_end_marker() {
         let mut datagram = request(7, &[1, 2, 3, 4]);
         datagram.extend(request(NLMSG_DONE, &[]));
         let mut seen = Vec::new();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_with_its_reason_and_half_a_message_is_an_error() {
+    fn netlink_error_has_its_reason_and_a_truncated_message_is_refused() {
         let refusal = request(NLMSG_ERROR, &(-2_i32).to_ne_bytes());
         let said = parse("asking", &refusal, |_, _| Ok(())).unwrap_err();
         assert_eq!(said.errno(), Some(2));

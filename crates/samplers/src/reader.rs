@@ -1,4 +1,4 @@
-//! What reads the counters of one place, the host or a network namespace, as often as it is asked.
+//! Repeated readings of the counters of the host or of one network namespace.
 
 use iolab_protocol::observations::{Counters, Observation, Sampler};
 use nix::sys::socket::SockProtocol;
@@ -9,8 +9,9 @@ use crate::netlink::{Announcements, Channel};
 use crate::threads::{Supervised, Threads};
 use crate::{cpu, drops, interfaces, qdiscs, settings, sockets, softirq, softnet, SampleError};
 
-/// The files and sockets of one place. They are opened by the first reading, and are of the namespace in which the thread
-/// is then, wherever it is when they are read again.
+/// Open files and sockets for the counters of the host or of one network namespace. The first reading opens
+/// them in the current namespace of the thread; later readings use the same namespace, even if the thread has
+/// moved.
 #[derive(Debug)]
 pub struct Reader {
     cpus: KernelFile,
@@ -18,7 +19,7 @@ pub struct Reader {
     interfaces: KernelFile,
     route: Channel,
     diag: Channel,
-    /// The interfaces, as rtnetlink showed them since the last change was announced.
+    /// The interfaces as reported by rtnetlink after the last announced change.
     links: Option<Vec<Link>>,
     link_changes: Announcements,
 }
@@ -38,12 +39,13 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Whether it reads a sampler from what is open, and not in the namespace of the calling thread.
+    /// Whether a sampler reads through the open files and sockets, so that the calling thread need not enter
+    /// the namespace.
     pub fn keeps(sampler: Sampler) -> bool {
         matches!(sampler, Sampler::Interfaces | Sampler::Qdiscs | Sampler::Sockets)
     }
 
-    /// Read these samplers, one after the other, in the namespace that is called `netns`.
+    /// Read samplers in sequence, and label the observations with the namespace name `netns`.
     pub fn observe(
         &mut self,
         samplers: &[Sampler],
@@ -64,8 +66,10 @@ impl Reader {
         samplers.iter().map(observe).collect()
     }
 
+    /// Read one sampler.
+    ///
     /// # Errors
-    /// When the kernel refuses or answers in a form that is not documented.
+    /// Returns an error if the kernel refuses or its answer does not have the documented format.
     fn read(
         &mut self,
         sampler: Sampler,
@@ -95,7 +99,7 @@ impl Reader {
     }
 }
 
-/// The interfaces as rtnetlink shows them, asked once between two changes.
+/// Return the interfaces as reported by rtnetlink; they are requested again only after a change.
 fn known<'a>(links: &'a mut Option<Vec<Link>>, route: &mut Channel) -> Result<&'a [Link], SampleError> {
     let read = match links.take() {
         Some(known) => known,
@@ -108,7 +112,7 @@ fn known<'a>(links: &'a mut Option<Vec<Link>>, route: &mut Channel) -> Result<&'
 mod tests {
     use super::*;
 
-    /// The numbers and names that a reader gives of the interfaces here.
+    /// Return the indices and names of the interfaces that a reader reports.
     fn names(reader: &mut Reader) -> Vec<String> {
         let seen = reader.observe(&[Sampler::Qdiscs, Sampler::Interfaces], Some("here"), &[], || 7);
         let seen = seen.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
@@ -119,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interfaces_of_every_round_are_those_of_its_time() {
+    fn each_reading_uses_the_current_interfaces() {
         let ip = |words: &[&str]| {
             std::process::Command::new("ip").args(words).status().is_ok_and(|it| it.success())
         };

@@ -1,4 +1,5 @@
-//! No text and no message of a kernel makes a reader panic. `IOLAB_CASES` sets how many of each are read (default 2000).
+//! Tests that no text and no message of a kernel makes a parser panic. `IOLAB_CASES` sets the number of cases of each
+//! test (default 2000).
 
 use std::hint::black_box;
 
@@ -13,7 +14,8 @@ fn cases() -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Texts of the running kernel, and a tracepoint's format: random bytes alone hardly pass the first word.
+/// Texts of the running kernel, and a tracepoint's format, because random bytes alone hardly ever form a valid first
+/// word.
 fn texts() -> Vec<String> {
     let names = [
         "softirqs",
@@ -33,7 +35,7 @@ fn texts() -> Vec<String> {
     texts
 }
 
-/// The type information of a kernel that has one enumeration (Linux Documentation/bpf/btf.rst).
+/// Return the type information of a kernel with a single enumeration (Linux Documentation/bpf/btf.rst).
 fn types() -> Vec<u8> {
     let strings = b"\0skb_drop_reason\0SKB_DROP_REASON_NO_SOCKET\0";
     let enumeration = [1_u32, 0x0600_0001, 4, 17, 3]; // its name, one member, its size; the member's name and value
@@ -45,7 +47,7 @@ fn types() -> Vec<u8> {
     bytes
 }
 
-/// A place, what is done to the byte there, and another byte.
+/// Offset of a damaged byte, kind of the damage, and a new byte.
 type Damage = (Index, u8, u8);
 
 fn damages() -> impl Strategy<Value = Vec<Damage>> {
@@ -83,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn any_message_is_read_or_refused(body in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_netlink_message_is_read_or_refused(body in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = black_box((qdiscs::message::parse(&body), sockets::message::parse(&body)));
     }
 
@@ -94,7 +96,7 @@ proptest! {
 }
 
 #[test]
-fn the_type_information_is_read_before_it_is_damaged() {
+fn undamaged_type_information_is_read() {
     let names = drops::reasons::of_types(&types()).unwrap();
     assert_eq!(names.get(&3).map(String::as_str), Some("NO_SOCKET"));
 }

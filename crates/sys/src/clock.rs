@@ -1,38 +1,42 @@
-//! Reads the kernel's clocks and measures the offset between two of them. Decides nothing.
+//! Readings of the kernel's clocks, and the offset between two clocks.
 
-/// `CLOCK_MONOTONIC` now: the clock of every stamp of this crate. (ns)
+/// Return the current time of `CLOCK_MONOTONIC` in ns. All timestamps of this crate use this clock.
 #[inline]
 pub fn now_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// How long the calling thread has run. (ns)
+/// Return the CPU time of the calling thread in ns.
 pub fn thread_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// `CLOCK_MONOTONIC` for loops that stamp every frame: the CPU's counter between readings of the clock a millisecond
-/// apart, where the kernel's own clock is that counter; elsewhere the clock itself. 9 ns instead of 22 were measured.
+/// A fast `CLOCK_MONOTONIC` for loops that timestamp every frame.
 ///
-/// Its times never run backwards. They differ from [`now_ns`] by what a reading is uncertain by, some tens of ns.
+/// If the kernel's clock source is the TSC, the clock interpolates with the TSC between readings of the kernel's clock,
+/// which are one millisecond apart. With a different clock source, the clock reads the kernel's clock each time. A
+/// timestamp took 9 ns instead of 22 ns in a measurement.
+///
+/// The timestamps of the clock never decrease. The timestamps differ from [`now_ns`] by the uncertainty of a reading,
+/// some tens of ns.
 #[derive(Debug, Clone)]
 pub struct StampClock {
     ticks: bool,
     anchor_ticks: u64,
     anchor_ns: u64,
-    /// nanoseconds per tick, in units of 2^-32
+    /// Nanoseconds per tick, in units of 2^-32.
     slope: u64,
     last_ns: u64,
 }
 
-/// Ticks until the clock is read again: under a millisecond at 2 GHz and more.
+/// Number of ticks until the next reading of the kernel's clock: about a millisecond at 2 GHz.
 const HORIZON_TICKS: u64 = 1 << 21;
 
-/// How long the first slope is measured. (ns)
+/// Duration of the first calibration of the slope, in ns.
 const CALIBRATION_NS: u64 = 2_000_000;
 
 impl StampClock {
-    /// Calibrates for two milliseconds.
+    /// Create a clock and calibrate it for two milliseconds.
     pub fn new() -> Self {
         let source =
             std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
@@ -52,7 +56,7 @@ impl StampClock {
         this
     }
 
-    /// The time now. (ns)
+    /// Return the current time in ns.
     #[inline]
     pub fn now_ns(&mut self) -> u64 {
         if !self.ticks {
@@ -62,7 +66,7 @@ impl StampClock {
         if passed > HORIZON_TICKS {
             return self.read_again();
         }
-        // Below 2^21 ticks, so the product stays within 64 bits for counters of 0.001 GHz and more.
+        // `passed` is at most 2^21, so the product fits into 64 bits for counters of 0.001 GHz or more.
         self.last_ns = self.last_ns.max(self.anchor_ns + ((passed * self.slope) >> 32));
         self.last_ns
     }
@@ -71,7 +75,8 @@ impl StampClock {
     fn read_again(&mut self) -> u64 {
         let (ticks, ns) = pair();
         let (ticks_passed, ns_passed) = (ticks - self.anchor_ticks, ns - self.anchor_ns);
-        // A long stretch gives the slope better than a short one; the oldest half of what was known fades away.
+        // A longer interval gives a more accurate slope; each reading halves the weight of the previous
+        // slope.
         self.slope = self.slope.midpoint(slope(ticks_passed, ns_passed));
         (self.anchor_ticks, self.anchor_ns) = (ticks, ns);
         self.last_ns = self.last_ns.max(ns);
@@ -85,7 +90,7 @@ impl Default for StampClock {
     }
 }
 
-/// One moment on the counter and on the clock: the tightest bracket of a few.
+/// Return a TSC value and the clock time at the same instant: of four readings, the one with the smallest uncertainty.
 fn pair() -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..4 {
@@ -101,17 +106,18 @@ fn slope(ticks: u64, ns: u64) -> u64 {
     u64::try_from((u128::from(ns) << 32) / u128::from(ticks.max(1))).unwrap_or(u64::MAX)
 }
 
-/// What to take from `CLOCK_REALTIME` to get `CLOCK_MONOTONIC`, as measured by a tight bracket of readings.
+/// The difference between `CLOCK_REALTIME` and `CLOCK_MONOTONIC`, from one reading of the former between two
+/// readings of the latter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RealtimeOffset {
-    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` (ns)
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, in ns.
     pub offset_ns: i64,
-    /// half the width of the bracket: the error is at most this (ns)
+    /// Maximum error of the offset: half the time between the two outer readings, in ns.
     pub error_ns: u64,
 }
 
 impl RealtimeOffset {
-    /// Measures the offset: the best of some tries, so that a preempted one does not count.
+    /// Measure the offset: the most accurate of eight readings, so that preempted readings are ignored.
     pub fn measure() -> Self {
         const TRIES: usize = 8;
         let mut best = Self::once();
@@ -135,26 +141,26 @@ impl RealtimeOffset {
         }
     }
 
-    /// Turns a `CLOCK_REALTIME` stamp into `CLOCK_MONOTONIC`. (ns)
+    /// Convert a `CLOCK_REALTIME` timestamp to `CLOCK_MONOTONIC`, both in ns.
     #[inline]
     pub fn to_monotonic(self, realtime_ns: u64) -> u64 {
         realtime_ns.saturating_add_signed(self.offset_ns.wrapping_neg())
     }
 }
 
-/// The time of one of the kernel's clocks. (ns)
+/// Return the current time of a kernel clock in ns.
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the result; the clocks passed here exist on every kernel.
+    // SAFETY: `time` is valid for the result; all kernels have the clocks that the callers pass.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// The CPU's cycle counter, or 0 where it has none that programs may read.
+/// Return the CPU's timestamp counter (TSC), or 0 on architectures other than x86-64.
 #[inline]
 fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 has the instruction, and it touches no memory.
+    // SAFETY: every x86-64 CPU has the instruction, and it accesses no memory.
     return unsafe { std::arch::x86_64::_rdtsc() };
     #[cfg(not(target_arch = "x86_64"))]
     return 0;
@@ -164,9 +170,9 @@ fn ticks() -> u64 {
 mod tests {
     use super::*;
 
-    /// A wall-clock stamp taken now becomes the monotonic time of now, within the stated error.
+    /// A wall-clock timestamp taken now is converted to the current monotonic time, within the stated error.
     #[test]
-    fn wall_clock_stamps_become_monotonic() {
+    fn wall_clock_stamps_are_converted_to_monotonic_time() {
         let offset = RealtimeOffset::measure();
         let before = now_ns();
         let stamp = offset.to_monotonic(clock_ns(libc::CLOCK_REALTIME));
@@ -175,9 +181,10 @@ mod tests {
         assert!(offset.error_ns < 1_000_000);
     }
 
-    /// The fast clock lies between two readings of the slow one, give or take a microsecond, and never runs backwards.
+    /// A reading of the fast clock lies between two readings of the kernel's clock, to within a microsecond, and the
+    /// fast clock never decreases.
     #[test]
-    fn the_fast_clock_agrees_with_the_slow_one() {
+    fn fast_clock_agrees_with_the_system_clock() {
         let (mut clock, mut last_ns, mut agreed) = (StampClock::new(), 0, 0);
         for round in 0..2000 {
             let before = now_ns();

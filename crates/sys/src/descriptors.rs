@@ -1,82 +1,88 @@
-//! Numbers of descriptors, for a process that is about to become another program.
+//! Renumbering of inherited descriptors, for a process that is about to execute a different program.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Descriptors that a process inherited, where they are now.
+/// Inherited descriptors after renumbering.
 #[derive(Debug)]
 pub struct Rearranged {
-    /// Those that it keeps for itself, in the order in which they were asked for; closed when another program begins.
+    /// Descriptors that this process keeps, in the requested order; the kernel closes them on exec.
     pub kept: Vec<OwnedFd>,
-    /// Whether all others have the numbers under which the next program finds them.
+    /// Whether all other descriptors have the numbers that the next program expects, or the error.
     pub passed: io::Result<()>,
 }
 
-/// Takes the inherited descriptors `kept` over, under new numbers of at least `least`, and gives each of `passed` (a number
-/// and another) its other number, where the next program finds it. What had that number is closed.
+/// Take over the inherited descriptors `kept` under new numbers of at least `least`, and duplicate each
+/// descriptor of `passed` (pairs of current number and target number) to its target number, which the next
+/// program expects. A descriptor that had the target number is closed.
 ///
 /// # Errors
-/// When one of `kept` is not open or there are no numbers left.
+/// Returns an error if a descriptor of `kept` is not open or no numbers are free.
 ///
 /// # Safety
-/// The process has one thread and has opened nothing yet: what is open from number 3 on was inherited and has no owner.
+/// The process has one thread and has opened no files: all open descriptors from number 3 on are inherited
+/// and have no owner.
 pub unsafe fn rearrange(kept: &[RawFd], passed: &[(RawFd, RawFd)], least: RawFd) -> io::Result<Rearranged> {
-    // SAFETY: none of them has an owner (the caller's promise).
+    // SAFETY: the caller guarantees that none of the descriptors has an owner.
     let raise = |&number: &RawFd| unsafe { adopt(number) }.and_then(|file| raised(file, least));
     let kept = kept.iter().map(raise).collect::<io::Result<_>>()?;
-    // All are out of the way before the first gets its number, which may be that of another.
+    // All descriptors move to high numbers first, because a target number may be the current number of a
+    // different descriptor.
     let raise = |&(number, target): &(RawFd, RawFd)| Ok((raise(&number)?, target));
     let passed = passed.iter().map(raise).collect::<io::Result<Vec<_>>>().and_then(|files| {
-        // SAFETY: all that this process owns has numbers from `least` on.
+        // SAFETY: all descriptors that this process owns have numbers of at least `least`.
         files.iter().try_for_each(|(file, target)| unsafe { pass_as(file, *target) })
     });
     Ok(Rearranged { kept, passed })
 }
 
-/// Takes an open descriptor over.
+/// Take ownership of an open descriptor.
 ///
 /// # Safety
-/// If it is open, nothing else owns it.
+/// If the descriptor is open, it must have no other owner.
 unsafe fn adopt(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: takes integers only; a number that is not open is an error.
+    // SAFETY: the call takes only integers; a number that is not open causes an error.
     if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, and the caller promises that it has no owner.
+    // SAFETY: the descriptor is open, and the caller guarantees that it has no owner.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// The same file under another number of at least `least`, closed when another program begins.
+/// Duplicate a descriptor to a number of at least `least`, with close-on-exec, and close the original.
 fn raised(file: OwnedFd, least: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: the descriptor is open; the rest are integers.
+    // SAFETY: the descriptor is open; the other arguments are integers.
     let number = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, least) };
     if number < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just opened this descriptor for us, and nothing else knows its number.
+    // SAFETY: the kernel has just opened this descriptor for this process, and no other code knows its
+    // number.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Gives a file the number `target` as well, open when another program begins; what had that number is closed.
+/// Duplicate a descriptor to the number `target`, which stays open on exec. A descriptor that had this number
+/// is closed.
 ///
 /// # Safety
-/// Nothing owns `target`.
+/// `target` must have no owner.
 unsafe fn pass_as(file: &OwnedFd, target: RawFd) -> io::Result<()> {
-    // SAFETY: takes integers only; what it closes has no owner (the caller's promise).
+    // SAFETY: the call takes only integers; the caller guarantees that the descriptor which the call closes
+    // has no owner.
     if unsafe { libc::dup2(file.as_raw_fd(), target) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-/// Another descriptor for what this process was started with under a number.
+/// Duplicate the inherited descriptor with the given number.
 ///
 /// # Errors
-/// Nothing is open under that number.
+/// Returns an error if no descriptor with this number is open.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: takes integers only, and changes nothing that anybody owns.
+    // SAFETY: the call takes only integers and changes no existing descriptor.
     let copy = super::check(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) })?;
-    // SAFETY: the kernel has just opened this descriptor for us.
+    // SAFETY: the kernel has just opened this descriptor for this process.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
@@ -92,9 +98,9 @@ mod tests {
         File::open("/proc/self/comm").unwrap().into_raw_fd()
     }
 
-    /// Numbers as a parent would have left them, here given up by their owners.
+    /// Use descriptors as a parent process would leave them: open and without an owner.
     #[test]
-    fn a_file_is_found_under_the_number_it_was_passed_as() {
+    fn passed_file_is_found_under_its_number() {
         let (own, other) = (opened(), opened());
         // SAFETY: both were given up just now, and no other test uses number 290.
         let rearranged = unsafe { rearrange(&[own], &[(other, 290)], 300) }.unwrap();
@@ -106,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_open_is_refused() {
+    fn closed_descriptor_is_refused() {
         // SAFETY: no descriptor has that number.
         assert!(unsafe { rearrange(&[-1], &[], 300) }.is_err());
         let own = opened();

@@ -1,4 +1,4 @@
-//! A process that gives up its rights and becomes a program that is open already.
+//! Functions with which a process drops its privileges and executes a program from a folder that it has already opened.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -7,9 +7,9 @@ use std::ptr;
 
 use crate::check;
 
-/// linux/capability.h: `_LINUX_CAPABILITY_VERSION_3`, with its two words of each set.
+/// `_LINUX_CAPABILITY_VERSION_3` of linux/capability.h, with two words for each set.
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
-/// More than any kernel has.
+/// An upper limit of the number of capabilities in any kernel.
 const MOST_CAPABILITIES: libc::c_ulong = 64;
 
 #[repr(C)]
@@ -26,42 +26,44 @@ struct CapabilityWords {
     inheritable: u32,
 }
 
-/// Lets no program that this process becomes gain a capability, whoever runs it and whatever its file has.
+/// Clear the bounding set and the ambient set, so that no program that this process executes can gain a
+/// capability, whatever its user or its file capabilities.
 ///
 /// # Errors
-/// When the process has no right to.
+/// Returns an error if the process lacks `CAP_SETPCAP`.
 pub fn bound_capabilities() -> io::Result<()> {
     for capability in 0..MOST_CAPABILITIES {
-        // SAFETY: takes integers only.
+        // SAFETY: the call takes only integers.
         let dropped = check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) });
         match dropped {
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break, // the kernel has no more
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break, // no further capabilities
             other => other?,
         };
     }
-    // SAFETY: takes integers only.
+    // SAFETY: the call takes only integers.
     check(unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) }).map(drop)
 }
 
-/// Gives up every capability of the calling thread.
+/// Drop all capabilities of the calling thread.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// Returns the kernel's error if the kernel refuses.
 pub fn drop_capabilities() -> io::Result<()> {
     let header = CapabilityHeader { version: CAPABILITY_VERSION, pid: 0 };
     let none = [CapabilityWords::default(); 2];
-    // SAFETY: both have the kernel's layout and outlive the call, which only reads them.
+    // SAFETY: both structures have the kernel's layout and outlive the call, which only reads them.
     let answer = unsafe { libc::syscall(libc::SYS_capset, ptr::from_ref(&header), none.as_ptr()) };
     check(i32::try_from(answer).unwrap_or(-1)).map(drop)
 }
 
-/// Becomes the program `name` in the open `folder`, with SIGPIPE as programs expect it. Returns only when that failed.
+/// Execute the program `name` of the open `folder` in this process, with the default action for SIGPIPE. The
+/// function returns only if the execution failed.
 pub fn become_program(folder: &OwnedFd, name: &CStr, argv: &[CString], environment: &[CString]) -> io::Error {
     let pointers =
         |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>();
     let (argv, environment) = (pointers(argv), pointers(environment));
-    // SAFETY: the default action is no function of ours; the arrays end with a null pointer, and all that they point
-    // to outlives the call, which only reads it.
+    // SAFETY: the default action is no function of this program; the arrays end with a null pointer, and all
+    // strings that they point to outlive the call, which only reads them.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::syscall(

@@ -1,4 +1,4 @@
-//! Where on its block device a file system keeps the bytes of a file.
+//! Locations of a file's data on its block device (FIEMAP).
 
 use std::fs::File;
 use std::io;
@@ -6,37 +6,37 @@ use std::os::fd::AsRawFd;
 
 use super::check;
 
-/// A run of bytes of a file that lie side by side.
+/// A contiguous range of bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it begins in the file. (bytes)
+    /// Offset of the extent in the file, in bytes.
     pub logical: u64,
-    /// Where it begins on the device. (bytes)
+    /// Offset of the extent on the device, in bytes.
     pub physical: u64,
-    /// How long it is. (bytes)
+    /// Length of the extent, in bytes.
     pub bytes: u64,
-    /// What the device has there.
+    /// Kind of data in the extent.
     pub kind: ExtentKind,
 }
 
-/// What a device has at an extent.
+/// Kind of data that the device holds in an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtentKind {
-    /// The file's bytes.
+    /// The file's data as written.
     Plain,
-    /// Nothing of the file yet: it reads as zeros, or its place is not chosen.
+    /// No data: the extent reads as zeros, or its location is not allocated yet.
     Empty,
-    /// Its bytes in another form: compressed, encrypted, or among the file system's own.
+    /// Data in a different form: compressed, encrypted, or inside the file system's metadata.
     Encoded,
 }
 
-/// Of one call: a file that was allocated at once has few.
+/// Maximum number of extents of one call. A file that was allocated at once has few extents.
 const MOST: u32 = 256;
 const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
 const LAST: u32 = 0x1;
-/// Unknown place, not allocated yet, allocated but not written.
+/// Flags of an extent without data: unknown location, delayed allocation, unwritten.
 const EMPTY: u32 = 0x2 | 0x4 | 0x800;
-/// Encoded, encrypted, not aligned, inline, in a shared tail.
+/// Flags of an extent with encoded data: encoded, encrypted, not aligned, inline, packed tail.
 const ENCODED: u32 = 0x8 | 0x80 | 0x100 | 0x200 | 0x400;
 
 #[repr(C)]
@@ -61,7 +61,7 @@ struct Map {
     extents: [RawExtent; MOST as usize],
 }
 
-/// Asks FIEMAP for all extents of a file. Nothing is written out for it.
+/// Return all extents of a file through FIEMAP, without a sync of the file.
 pub fn extents(file: &File) -> io::Result<Vec<Extent>> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -75,8 +75,8 @@ pub fn extents(file: &File) -> io::Result<Vec<Extent>> {
             reserved: 0,
             extents: [RawExtent::default(); MOST as usize],
         };
-        // SAFETY: the structure has the kernel's layout, with room for the `count` extents that it says, and outlives
-        // the call.
+        // SAFETY: the structure has the kernel's layout, has room for the stated `count` of extents, and
+        // outlives the call.
         check(unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut map) })?;
         let seen = map.extents.get(..map.mapped as usize).unwrap_or(&map.extents);
         found.extend(seen.iter().map(read));

@@ -1,4 +1,4 @@
-//! Landlock: a process gives up access to files, for itself and for every program that it becomes or starts.
+//! Landlock: a process gives up access to files, for itself and for all programs that it executes or starts.
 
 use std::fs::File;
 use std::io;
@@ -9,20 +9,22 @@ use std::ptr;
 
 use crate::check;
 
-/// What may be done with files beneath a path.
+/// Permitted access to files beneath a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Files are read, folders are listed.
+    /// Read files and list folders.
     Read,
-    /// The same, and programs are started.
+    /// Read files, list folders and execute programs.
     Execute,
-    /// One file or device is read and written.
+    /// Read a single device, and query its properties.
+    ReadDevice,
+    /// Read and write a single file or device.
     Use,
-    /// Files and folders are made, read, written and removed.
+    /// Create, read, write and remove files and folders.
     Own,
 }
 
-/// linux/landlock.h: `LANDLOCK_ACCESS_FS_*`
+/// `LANDLOCK_ACCESS_FS_*` of linux/landlock.h.
 mod right {
     pub const EXECUTE: u64 = 1;
     pub const WRITE_FILE: u64 = 1 << 1;
@@ -32,7 +34,7 @@ mod right {
     pub const REMOVE_FILE: u64 = 1 << 5;
     pub const MAKE_DIR: u64 = 1 << 7;
     pub const MAKE_REG: u64 = 1 << 8;
-    /// The thirteen of the first ABI.
+    /// The thirteen access rights of the first ABI.
     pub const FIRST: u64 = (1 << 13) - 1;
     pub const REFER: u64 = 1 << 13;
     pub const TRUNCATE: u64 = 1 << 14;
@@ -59,7 +61,7 @@ struct PathBeneath {
     parent: i32,
 }
 
-/// The kernel's version of Landlock; none where it has none, or where it is not switched on.
+/// Return the kernel's Landlock ABI version; `None` if the kernel lacks Landlock or it is disabled.
 pub fn version() -> Option<u32> {
     // SAFETY: without attributes the call reads no memory.
     let answer = unsafe {
@@ -73,11 +75,12 @@ pub fn version() -> Option<u32> {
     u32::try_from(answer).ok().filter(|&version| version > 0)
 }
 
-/// Gives up all access to files but these, TCP, and what the kernel's version knows besides. The process must have
-/// given up ways to gain privileges before. False: the kernel has no Landlock.
+/// Restrict this process to the `allowed` paths. If the kernel's ABI version supports this, also deny TCP, signals to
+/// other processes and abstract Unix sockets of other processes. The process must have set `no_new_privs` before.
+/// Return false if the kernel has no Landlock.
 ///
 /// # Errors
-/// When a path is not there or the kernel refuses.
+/// Returns an error if a path does not exist or the kernel refuses.
 pub fn restrict(allowed: &[(&Path, Access)]) -> io::Result<bool> {
     let Some(version) = version() else { return Ok(false) };
     let known = right::FIRST
@@ -94,17 +97,18 @@ pub fn restrict(allowed: &[(&Path, Access)]) -> io::Result<bool> {
         4..6 => 16,
         _ => size_of::<RulesetAttributes>(),
     };
-    // SAFETY: the structure has the kernel's layout and outlives the call, which reads its first `bytes`.
+    // SAFETY: the structure has the kernel's layout and outlives the call, which reads its first `bytes`
+    // bytes.
     let made =
         unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, ptr::from_ref(&attributes), bytes, 0u32) };
     let made = i32::try_from(made).unwrap_or(-1);
     check(made)?;
-    // SAFETY: the kernel has just opened this descriptor for us.
+    // SAFETY: the kernel has just opened this descriptor for this process.
     let ruleset = unsafe { OwnedFd::from_raw_fd(made) };
     for (path, access) in allowed {
         allow(&ruleset, path, rights(*access) & known)?;
     }
-    // SAFETY: takes integers only.
+    // SAFETY: the call takes only integers.
     let restricted = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0u32) };
     check(i32::try_from(restricted).unwrap_or(-1))?;
     Ok(true)
@@ -115,6 +119,7 @@ const fn rights(access: Access) -> u64 {
     match access {
         Access::Read => READ,
         Access::Execute => READ | right::EXECUTE,
+        Access::ReadDevice => right::READ_FILE | right::IOCTL_DEV,
         Access::Use => right::READ_FILE | right::WRITE_FILE | right::TRUNCATE | right::IOCTL_DEV,
         Access::Own => {
             READ | right::WRITE_FILE
@@ -131,7 +136,7 @@ const fn rights(access: Access) -> u64 {
 fn allow(ruleset: &OwnedFd, path: &Path, mut allowed: u64) -> io::Result<()> {
     let file = File::options().read(true).custom_flags(libc::O_PATH).open(path)?;
     if !file.metadata()?.is_dir() {
-        // The kernel refuses rights of folders to what is none.
+        // The kernel rejects folder rights on a path that is not a folder.
         allowed &= right::EXECUTE | right::READ_FILE | right::WRITE_FILE | right::TRUNCATE | right::IOCTL_DEV;
     }
     let beneath = PathBeneath { allowed, parent: file.as_raw_fd() };

@@ -1,8 +1,8 @@
-//! What this project asks the Linux kernel for beyond the standard library, each as a safe function over plain values where
-//! that can be: sockets, shared memory, the page cache, loop devices, clocks, threads, namespaces, descriptors, taps, drivers'
-//! statistics, BPF. It knows no ports, no frames and no protocol of iolab.
+//! Linux system interfaces beyond the standard library, as safe functions over plain values where possible:
+//! sockets, shared memory, the page cache, loop devices, clocks, threads, namespaces, descriptors, taps,
+//! driver statistics, BPF. This crate has no code for iolab's ports, frames and protocols.
 
-#![allow(unsafe_code)] // It calls the kernel by itself: each block says why it is sound.
+#![allow(unsafe_code)] // This crate makes system calls: each block states why it is sound.
 
 pub mod bpf;
 pub mod clock;
@@ -23,12 +23,12 @@ pub mod thread;
 
 pub use ethtool::{driver_settings, driver_statistics, queues, set_features};
 pub use extents::{extents, Extent, ExtentKind};
-pub use loop_device::attach_without_readahead;
+pub use loop_device::{attach_without_readahead, disk_sequence};
 pub use memory::Mapping;
 pub use namespace::network_namespace_owner;
 pub use plain::{read_head, signed, unsigned, zeroed, Plain};
 
-/// The kernel's answer, or its error.
+/// Return the result of a system call, or the error if the result is negative.
 fn check(result: libc::c_int) -> std::io::Result<libc::c_int> {
     if result < 0 {
         Err(std::io::Error::last_os_error())

@@ -1,27 +1,29 @@
-//! Loop devices that read no further ahead in their file than they are asked to.
+//! Loop devices without read-ahead on their backing file, and the sequence numbers of disks.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// linux/loop.h
+/// linux/loop.h.
 const LOOP_SET_FD: libc::c_ulong = 0x4C00;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
-/// Another program may attach the device that was free a moment before.
+/// linux/fs.h: `_IOR(0x12, 128, __u64)`.
+const BLKGETDISKSEQ: libc::c_ulong = 0x8008_1280;
+/// Number of attempts, because a different program may attach the free device first.
 const TRIES: usize = 64;
 
-/// Attaches a free loop device to a file and returns its node.
+/// Attach a free loop device to a file and return the path of its device node.
 ///
-/// The kernel's page cache reads exactly what the device is asked for (`POSIX_FADV_RANDOM)`: read-ahead would take its
-/// share of whatever limits the file, and answer requests from memory. The advice belongs to the open file, which
-/// the device keeps; losetup(8) opens its own.
+/// `POSIX_FADV_RANDOM` limits the page cache's reads to the requested bytes. Read-ahead would count towards
+/// the I/O limits of the file and would serve requests from memory. The advice belongs to the open file,
+/// which the device keeps; losetup(8) would open the file again, without the advice.
 ///
 /// # Errors
-/// The kernel's, of the file, of `/dev/loop-control` or of the device.
+/// Returns the kernel's error for the file, for `/dev/loop-control` or for the device.
 pub fn attach_without_readahead(path: &Path) -> io::Result<PathBuf> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
-    // SAFETY: the call takes numbers only.
+    // SAFETY: the call takes only numbers.
     let refused = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
     if refused != 0 {
         return Err(io::Error::from_raw_os_error(refused));
@@ -39,8 +41,17 @@ pub fn attach_without_readahead(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::from_raw_os_error(libc::EBUSY))
 }
 
+/// Return the sequence number of a disk, which is never used again for a different disk until the next boot
+/// (`BLKGETDISKSEQ`); `None` before Linux 5.15.
+pub fn disk_sequence(device: &File) -> Option<u64> {
+    let mut sequence = 0_u64;
+    // SAFETY: the kernel writes 64 bits to the argument.
+    let asked = unsafe { libc::ioctl(device.as_raw_fd(), BLKGETDISKSEQ as _, &raw mut sequence) };
+    super::check(asked).is_ok().then_some(sequence)
+}
+
 fn attach(node: &Path, file: &File) -> io::Result<()> {
     let device = OpenOptions::new().read(true).write(true).open(node)?;
-    // SAFETY: the argument is a descriptor, which the kernel takes its own reference to.
+    // SAFETY: the argument is a descriptor, on whose file the kernel takes a separate reference.
     super::check(unsafe { libc::ioctl(device.as_raw_fd(), LOOP_SET_FD as _, file.as_raw_fd()) }).map(drop)
 }

@@ -1,35 +1,37 @@
-//! Memory shared with the kernel.
+//! Memory that is shared with the kernel.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::{self, NonNull};
 
-/// Memory that is mapped as long as the value lives: a UMEM or a ring shared with the kernel.
+/// A memory mapping, which lasts until the value is dropped: a UMEM, or a ring that is shared with the
+/// kernel.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the mapping is plain memory that no thread owns; who may touch which part is decided by the rings above it.
+// SAFETY: the mapping is plain memory that no thread owns; the rings that use it decide which thread accesses
+// which part.
 unsafe impl Send for Mapping {}
-// SAFETY: a shared `Mapping` gives out raw pointers only, no references.
+// SAFETY: a shared `Mapping` returns only raw pointers, no references.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `bytes` of new, zeroed memory, present at once.
+    /// Map `bytes` bytes of new, zeroed memory and populate its pages.
     pub fn anonymous(bytes: usize) -> io::Result<Self> {
         Self::new(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE, -1, 0)
     }
 
-    /// Maps `bytes` of what `fd` shares at `offset`.
+    /// Map `bytes` bytes of the memory that `fd` shares, from `offset` on.
     pub fn shared(fd: &OwnedFd, bytes: usize, offset: i64) -> io::Result<Self> {
         Self::new(bytes, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd(), offset)
     }
 
     fn new(bytes: usize, flags: i32, fd: RawFd, offset: i64) -> io::Result<Self> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel chooses the place, so no existing memory is affected.
+        // SAFETY: the kernel chooses the address, so no existing memory is affected.
         let start = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, fd, offset) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -38,12 +40,12 @@ impl Mapping {
         Ok(Self { start, bytes })
     }
 
-    /// The first byte.
+    /// Return the address of the first byte.
     pub fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// How many bytes are mapped.
+    /// Return the length of the mapping in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -51,7 +53,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: start and length are those mmap gave; every user of the memory holds this value and is gone.
+        // SAFETY: address and length are those of mmap; each user of the memory keeps this value alive, so no
+        // user remains.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

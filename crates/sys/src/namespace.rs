@@ -1,19 +1,21 @@
-//! Whose a network namespace is, asked of the kernel with ioctl.
+//! The owner of a network namespace, through `ioctl_nsfs(2)`.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// The user (as this process sees users) who made the user namespace that the network namespace `file` belongs to.
+/// Return the user ID that created the user namespace which owns the network namespace `file`, as mapped in
+/// the user namespace of this process.
 ///
 /// # Errors
-/// `ENODEV` when the file is no network namespace; what the kernel says otherwise.
+/// Returns `ENODEV` if the file is not a network namespace; otherwise the kernel's error.
 pub fn network_namespace_owner(file: BorrowedFd<'_>) -> io::Result<u32> {
-    // Asked first: to another kind of file these requests could mean anything.
+    // Check the type first: other kinds of files may interpret these ioctl numbers differently.
     if !is_namespace(file)? || ask(file, NS_GET_NSTYPE)? != libc::CLONE_NEWNET {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }
     let number = ask(file, NS_GET_USERNS)?;
-    // SAFETY: the kernel has just opened this descriptor for us, and nothing else knows its number.
+    // SAFETY: the kernel has just opened this descriptor for this process, and no other code knows its
+    // number.
     let users = unsafe { OwnedFd::from_raw_fd(number) };
     let mut owner: libc::uid_t = 0;
     // SAFETY: the request writes one uid_t, which outlives the call.
@@ -24,18 +26,18 @@ pub fn network_namespace_owner(file: BorrowedFd<'_>) -> io::Result<u32> {
 }
 
 fn is_namespace(file: BorrowedFd<'_>) -> io::Result<bool> {
-    // SAFETY: a statfs is made of integers; zeros are valid.
+    // SAFETY: a statfs consists of integers; zeros are valid.
     let mut status: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes one statfs, which outlives the call.
     if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut status) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(i128::from(status.f_type) == NSFS_MAGIC) // of another width on each architecture
+    Ok(i128::from(status.f_type) == NSFS_MAGIC) // the width of f_type depends on the architecture
 }
 
-/// Put a question without an argument; the answer is a number.
+/// Call ioctl without an argument and return its integer result.
 fn ask(file: BorrowedFd<'_>, request: libc::c_ulong) -> io::Result<i32> {
-    // SAFETY: these requests take no argument, and the file is of the kind that knows them (asked for above).
+    // SAFETY: these requests take no argument, and the caller has checked the kind of the file.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), request as _) };
     if answer < 0 {
         return Err(io::Error::last_os_error());

@@ -2,8 +2,8 @@
 
 use std::ptr;
 
-/// Marks plain C structures of the kernel's interface: any bytes are a valid value and there is no padding that
-/// matters.
+/// Marker for plain C structures of the kernel's interface: all byte patterns are valid values, and padding
+/// does not matter.
 ///
 /// # Safety
 /// The type must be `repr(C)` and valid for every bit pattern.
@@ -11,7 +11,7 @@ pub unsafe trait Plain: Copy {}
 
 macro_rules! plain {
     ($($name:ty),+ $(,)?) => {
-        // SAFETY: each is an integer, an array of integers or a `repr(C)` structure of integers.
+        // SAFETY: each type is an integer, an array of integers or a `repr(C)` structure of integers.
         $(unsafe impl $crate::Plain for $name {})+
     };
 }
@@ -27,27 +27,28 @@ plain!(
 );
 plain!(libc::tpacket_req3, libc::tpacket_stats_v3, libc::xdp_desc);
 
-/// The same 32 bits as a signed number.
+/// Return the 32 bits as a signed number.
 pub const fn signed(bits: u32) -> i32 {
     i32::from_ne_bytes(bits.to_ne_bytes())
 }
 
-/// The same 32 bits as an unsigned number.
+/// Return the 32 bits as an unsigned number.
 pub const fn unsigned(bits: i32) -> u32 {
     u32::from_ne_bytes(bits.to_ne_bytes())
 }
 
-/// A value whose every byte is zero.
+/// Return a value with all bytes zero.
 pub fn zeroed<T: Plain>() -> T {
-    // SAFETY: `Plain` promises that any bytes, so also zeros, are a valid value.
+    // SAFETY: `Plain` guarantees that all byte patterns, including zeros, are valid values.
     unsafe { std::mem::zeroed() }
 }
 
-/// The plain value at the head of `bytes`, if they are enough.
+/// Return the plain value at the start of `bytes`; `None` if there are too few bytes.
 pub fn read_head<T: Plain>(bytes: &[u8]) -> Option<T> {
     if bytes.len() < size_of::<T>() {
         return None;
     }
-    // SAFETY: the length was checked, `read_unaligned` needs no alignment, `Plain` makes any bytes a value.
+    // SAFETY: the length was checked, `read_unaligned` needs no alignment, and `Plain` makes all byte
+    // patterns valid values.
     Some(unsafe { ptr::read_unaligned(bytes.as_ptr().cast::<T>()) })
 }

@@ -1,4 +1,5 @@
-//! System calls that a confined program is refused, and the one that another process makes for it.
+//! Seccomp filter of a confined program: it rejects some system calls, and a different process can execute
+//! BLKFLSBUF on the program's behalf.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -9,16 +10,18 @@ use libc::{c_long, sock_filter};
 use crate::check;
 use crate::page_cache::BLKFLSBUF;
 
-/// Of `AUDIT_ARCH`_*: the machine's number in ELF, 64 bits, little-endian (linux/audit.h).
+/// `AUDIT_ARCH_*` of linux/audit.h: the ELF machine number with the flags for 64 bits and little-endian.
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
-/// From here on calls of x86-64 are those of its 32-bit pointers, which have the same effects.
+/// Bit of x32 system calls on x86-64, whose numbers start at this value; they have the same effects as the
+/// native calls.
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
-/// The calls of a disk's work: they pass first, also where the kernel remembers no answers (before Linux 5.11).
+/// Frequent system calls of disk programs. The filter allows them first, because kernels before Linux 5.11 do
+/// not cache seccomp results.
 const WORK: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_write,
@@ -38,7 +41,8 @@ const WORK: &[c_long] = &[
     libc::SYS_clock_gettime,
 ];
 
-/// What no disk program needs: other programs, other processes, sockets, mounts, namespaces, the kernel itself.
+/// System calls that no disk program needs: they affect other programs, processes, sockets, mounts,
+/// namespaces or the kernel.
 const REFUSED: &[c_long] = &[
     libc::SYS_execve,
     libc::SYS_socket,
@@ -104,7 +108,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// Flags of clone(2) that make namespaces.
+/// Flags of clone(2) that create namespaces.
 const NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
@@ -113,7 +117,7 @@ const NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET) as u32;
 
-/// Offsets of struct `seccomp_data`; the lower half of an argument comes first.
+/// Offsets in struct `seccomp_data`; the lower half of an argument comes first.
 mod at {
     pub const NUMBER: u32 = 0;
     pub const ARCHITECTURE: u32 = 4;
@@ -127,70 +131,75 @@ const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 #[cfg(target_arch = "x86_64")]
 const IF_AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
 
-/// Whether the calling thread has the calls of a confined program from now on.
+/// Whether the filter applies to the calling thread.
 #[derive(Debug)]
 pub enum Filtered {
-    /// It has; where flushes of block devices are made by somebody else, this is what tells of them.
+    /// The filter applies. The descriptor is the listener, if a different process executes the flushes of
+    /// block devices.
     Yes(Option<OwnedFd>),
-    /// The kernel has no filters of system calls.
+    /// The kernel does not support seccomp filters.
     NotSupported,
 }
 
-/// Refuses the calling thread what no disk program needs. With `flushes`, BLKFLSBUF waits for who has the listener. The
-/// process must have given up ways to gain privileges before.
+/// Install a seccomp filter on the calling thread that rejects system calls which no disk program needs. With
+/// `flushes`, BLKFLSBUF waits for the process that holds the listener. The process must have set
+/// `no_new_privs` before.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// Returns the kernel's error if the kernel refuses the filter.
 pub fn filter(flushes: bool) -> io::Result<Filtered> {
     let mut program = program(flushes);
     let described = libc::sock_fprog {
         len: u16::try_from(program.len()).unwrap_or(u16::MAX),
         filter: program.as_mut_ptr(),
     };
-    // Before Linux 5.16 a filter alone switched off the speculation of stores, and so made the program slower.
+    // Without this flag, kernels before Linux 5.16 disabled speculative store bypass, which slowed the
+    // program down.
     let listener = if flushes { libc::SECCOMP_FILTER_FLAG_NEW_LISTENER } else { 0 };
     let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW | listener;
-    // SAFETY: the description and the instructions it points to outlive the call, which only reads them.
+    // SAFETY: the description and the instructions that it points to outlive the call, which only reads them.
     let answer = unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, ptr::from_ref(&described))
     };
     let answer = i32::try_from(answer).unwrap_or(-1);
     match check(answer) {
-        // SAFETY: the kernel has just opened this descriptor for us.
+        // SAFETY: the kernel has just opened this descriptor for this process.
         Ok(number) if flushes => Ok(Filtered::Yes(Some(unsafe { OwnedFd::from_raw_fd(number) }))),
         Ok(_) => Ok(Filtered::Yes(None)),
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(Filtered::NotSupported),
-        // A kernel without notifications (before Linux 5.0) has filters all the same.
+        // Kernels before Linux 5.0 lack notifications but support filters.
         Err(error) if flushes && error.raw_os_error() == Some(libc::EINVAL) => filter(false),
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(Filtered::NotSupported),
         Err(error) => Err(error),
     }
 }
 
-/// Answers the calls that wait at `listener` with what `flush` gives, for as long as there is a program.
+/// Answer the system calls that wait at `listener` with the result of `flush`, as long as the filtered
+/// program runs.
 ///
 /// # Errors
-/// When nobody is left who could ask.
+/// Returns an error when no filtered process is left.
 pub fn serve_flushes(
     listener: &OwnedFd,
     mut flush: impl FnMut() -> io::Result<()>,
 ) -> io::Result<std::convert::Infallible> {
     loop {
-        // SAFETY: it is made of integers alone; the kernel wants zeros.
+        // SAFETY: the structure consists of integers; the kernel requires zeros.
         let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
-        // SAFETY: the structure has the kernel's layout and outlives the call, which writes it.
+        // SAFETY: the structure has the kernel's layout and outlives the call, which writes to it.
         let got = check(unsafe {
             libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, ptr::from_mut(&mut asked))
         });
         match got {
-            // Who asked has ended meanwhile.
+            // The process that made the call has exited in the meantime.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => continue,
             Err(error) => return Err(error),
             Ok(_) => {}
         }
         let error = flush().err().map_or(0, |error| -error.raw_os_error().unwrap_or(libc::EIO));
         let answer = libc::seccomp_notif_resp { id: asked.id, val: 0, error, flags: 0 };
-        // SAFETY: the structure has the kernel's layout and outlives the call, which reads it. Who asked may have ended.
+        // SAFETY: the structure has the kernel's layout and outlives the call, which reads it. The call fails
+        // if the process has exited.
         unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, ptr::from_ref(&answer)) };
     }
 }
@@ -212,9 +221,11 @@ fn program(flushes: bool) -> Vec<sock_filter> {
     for &call in REFUSED {
         program.extend([is_call(call), refuse(libc::EPERM)]);
     }
-    // Its flags lie in memory, where no filter can look; C libraries use clone(2) then.
+    // The flags of clone3(2) are in memory, which a filter cannot read; on ENOSYS, C libraries fall back to
+    // clone(2).
     program.extend([is_call(libc::SYS_clone3), refuse(libc::ENOSYS)]);
-    // A call whose argument decides: on to the next where it is another call.
+    // For some system calls, an argument determines the result. If the system call's number differs, jump to the next
+    // check.
     program.extend([
         jump(IF_EQUAL, number(libc::SYS_clone), 0, 4),
         step(LOAD, at::ARGUMENTS),
@@ -239,7 +250,7 @@ fn number(call: c_long) -> u32 {
     u32::try_from(call).unwrap_or(u32::MAX)
 }
 
-/// The next instruction is for this call alone.
+/// Return a jump that skips the next instruction unless the system call has the number of `call`.
 fn is_call(call: c_long) -> sock_filter {
     jump(IF_EQUAL, number(call), 0, 1)
 }
@@ -248,7 +259,7 @@ fn step(code: u32, value: u32) -> sock_filter {
     jump(code, value, 0, 0)
 }
 
-/// Skips `holds` instructions when the comparison holds, else `fails`.
+/// Return a jump that skips `holds` instructions if the comparison is true, else `fails` instructions.
 fn jump(code: u32, value: u32, holds: u8, fails: u8) -> sock_filter {
     sock_filter { code: u16::try_from(code).unwrap_or(0), jt: holds, jf: fails, k: value }
 }

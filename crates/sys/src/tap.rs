@@ -1,4 +1,5 @@
-//! Tap interfaces and the state of interfaces, set of the kernel with ioctl. In the namespace of the calling thread.
+//! Tap interfaces and the flags of interfaces, set through ioctl in the network namespace of the calling
+//! thread.
 
 use std::fs::File;
 use std::io;
@@ -8,31 +9,33 @@ use std::os::unix::fs::OpenOptionsExt;
 use crate::bpf::{BpfError, Program};
 use crate::{check, ethtool, socket};
 
-/// How a tap is made.
+/// Options of a tap interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TapKind {
-    /// frames carry a virtio header
+    /// Whether each frame has a virtio header.
     pub vnet_header: bool,
-    /// it may have several queues
+    /// Whether the interface supports several queues.
     pub multi_queue: bool,
-    /// reading it never waits
+    /// Whether reads return immediately if no frame is queued (`O_NONBLOCK`).
     pub never_waits: bool,
 }
 
-/// Which frames the stack may leave unfinished when it gives them to a tap, with a header that says so.
+/// Offloads of a tap: frames that the network stack may pass to its reader unfinished, described by the
+/// virtio header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfinished {
-    /// Checksums only: every frame comes apart.
+    /// Checksum offload only: the stack segments all super-frames.
     Checksums,
-    /// Super-frames of TCP and, where this kernel has them, of UDP too.
+    /// Checksum offload and TCP super-frames; also UDP super-frames if the kernel supports them.
     SuperFrames,
 }
 
-/// Opens the tap interface `name`, making it if need be, or one more queue of it. It lives as long as the descriptor, unless
-/// it was made persistent.
+/// Open a queue of the tap interface `name`, and create the interface if necessary. The interface exists until the
+/// descriptor is closed, unless it is persistent.
 ///
 /// # Errors
-/// When the name is none, the kernel has no taps (no such file) or refuses.
+/// Returns an error if the name is invalid, the kernel has no tap driver (file not found) or the kernel
+/// refuses.
 pub fn open_tap(name: &str, kind: TapKind) -> io::Result<OwnedFd> {
     let mut flags = libc::IFF_TAP | libc::IFF_NO_PI;
     if kind.vnet_header {
@@ -45,7 +48,7 @@ pub fn open_tap(name: &str, kind: TapKind) -> io::Result<OwnedFd> {
     let device = File::options().read(true).write(true).custom_flags(waiting).open(TUN_DEVICE)?;
     let mut request = request_for(name)?;
     request.ifr_ifru.ifru_flags = libc::c_short::try_from(flags).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: the request is a whole ifreq that outlives the call; the kernel reads and writes no more than it.
+    // SAFETY: the request is a whole ifreq that outlives the call; the kernel accesses only the ifreq.
     let result = unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF as _, &mut request) };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -53,13 +56,13 @@ pub fn open_tap(name: &str, kind: TapKind) -> io::Result<OwnedFd> {
     Ok(device.into())
 }
 
-/// The name of the interface that the open tap or macvtap `device` is a queue of.
+/// Return the name of the interface to which the open tap or macvtap queue `device` belongs.
 ///
 /// # Errors
-/// When it is none, or its interface has gone.
+/// Returns an error if the file is not a tap queue or its interface no longer exists.
 pub fn name_of_tap(device: BorrowedFd<'_>) -> io::Result<String> {
     let mut request = ethtool::request_for("").ok_or(io::ErrorKind::InvalidInput)?;
-    // SAFETY: the request is a whole ifreq that outlives the call; the kernel writes no more than it.
+    // SAFETY: the request is a whole ifreq that outlives the call; the kernel writes only to the ifreq.
     if unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNGETIFF as _, &mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -68,10 +71,10 @@ pub fn name_of_tap(device: BorrowedFd<'_>) -> io::Result<String> {
     String::from_utf8(name).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Says which frames the reader of a tap finishes itself. Whether those are super-frames of UDP as well.
+/// Set the offloads that the reader of a tap supports. Return whether they include UDP super-frames.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// Returns the kernel's error if the kernel refuses.
 pub fn take_unfinished(device: BorrowedFd<'_>, what: Unfinished) -> io::Result<bool> {
     const TUN_F_USO: libc::c_ulong = 0x20 | 0x40; // for IPv4 and IPv6, since Linux 6.2
     let tcp = libc::c_ulong::from(libc::TUN_F_TSO4 | libc::TUN_F_TSO6);
@@ -88,10 +91,11 @@ pub fn take_unfinished(device: BorrowedFd<'_>, what: Unfinished) -> io::Result<b
     check(set(checksums | tcp)).map(|_| false)
 }
 
-/// Lets what is written to a tap wait for its receiver without a limit of bytes.
+/// Remove the send buffer limit (`TUNSETSNDBUF`) of a tap, so that any number of written bytes can wait for the
+/// receiver.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// Returns the kernel's error if the kernel refuses.
 pub fn unlimited_writes(device: BorrowedFd<'_>) -> io::Result<()> {
     let most = libc::c_int::MAX;
     // SAFETY: the request reads one int, which outlives the call.
@@ -99,10 +103,11 @@ pub fn unlimited_writes(device: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets `program` see every frame before it waits for the reader of a tap; it is kept as long as the tap.
+/// Attach `program` to a tap as its filter, which runs on every frame before the frame is queued for the
+/// reader. The tap keeps the program.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// Returns the kernel's error if the kernel refuses.
 pub fn filter_by(device: BorrowedFd<'_>, program: &Program) -> Result<(), BpfError> {
     const TUNSETFILTEREBPF: libc::c_ulong = 0x8004_54e1; // _IOR('T', 225, int)
     let descriptor = program.as_raw_fd();
@@ -112,23 +117,24 @@ pub fn filter_by(device: BorrowedFd<'_>, program: &Program) -> Result<(), BpfErr
     Ok(())
 }
 
-/// Sets how many frames wait in the interface `name` until they are read.
+/// Set the transmit queue length of the interface `name`, in frames.
 ///
 /// # Errors
-/// When there is none of that name or the kernel refuses.
+/// Returns an error if the interface does not exist or the kernel refuses.
 pub fn set_queue_frames(name: &str, frames: u16) -> io::Result<()> {
     let socket = socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     let mut request = request_for(name)?;
     request.ifr_ifru.ifru_metric = libc::c_int::from(frames); // ifr_qlen is the same integer
-                                                              // SAFETY: the request is a whole ifreq that outlives the call; the kernel only reads.
+                                                              // SAFETY: the request is a whole ifreq that
+                                                              // outlives the call; the kernel only reads it.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFTXQLEN as _, &mut request) })?;
     Ok(())
 }
 
-/// Brings the interface `name` up.
+/// Bring the interface `name` up.
 ///
 /// # Errors
-/// When there is none of that name or the kernel refuses.
+/// Returns an error if the interface does not exist or the kernel refuses.
 pub fn bring_up(name: &str) -> io::Result<()> {
     let socket = socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     let mut request = request_for(name)?;
@@ -136,10 +142,10 @@ pub fn bring_up(name: &str) -> io::Result<()> {
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call above filled the flags, which are an integer.
+    // SAFETY: the call above wrote the flags, which are an integer.
     let flags = unsafe { request.ifr_ifru.ifru_flags };
     request.ifr_ifru.ifru_flags = flags | libc::c_short::try_from(libc::IFF_UP).unwrap_or(1);
-    // SAFETY: as above; the kernel only reads.
+    // SAFETY: the request is a whole ifreq that outlives the call; the kernel only reads it.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -153,5 +159,5 @@ fn request_for(name: &str) -> io::Result<libc::ifreq> {
     ethtool::request_for(name).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
-/// The device taps are made with.
+/// The device node that creates tap interfaces.
 pub const TUN_DEVICE: &str = "/dev/net/tun";

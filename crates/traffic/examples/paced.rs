@@ -1,8 +1,9 @@
-//! Sends as a trial does - a schedule, a stamp in every frame, all statistics kept - and says what it offered.
+//! Sends like a trial, with a schedule, a stamp in every frame and all statistics, and prints the offered load.
 //!
 //! `paced INTERFACE [af_xdp|bpf_live|af_packet] [rate=40000000] [seconds=60] [cpu=N[,N...]] [burst=64] [size=64] [catch_up=64]`
 //!
-//! How late frames were is in the same line. Several CPUs: a sending thread and a flow for each.
+//! The output line also contains the lateness of the frames. If several CPUs are given, each has a sending thread and a
+//! flow.
 
 use std::error::Error;
 
@@ -48,7 +49,7 @@ fn frames(frame_bytes: u16, flows: u32) -> Result<FrameParams, Box<dyn Error>> {
     })
 }
 
-/// The port and the sender that the command line asks for, and for how long.
+/// The port, the sender and the duration on the command line.
 fn asked() -> Result<(PortParams, SenderParams, u64), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let interface = words.next().ok_or("which interface? see the head of this file")?;
@@ -98,7 +99,7 @@ fn asked() -> Result<(PortParams, SenderParams, u64), Box<dyn Error>> {
     Ok((port, sender, seconds))
 }
 
-/// Below which so many of 100 values are, to the bucket.
+/// Return a percentile, to the precision of a bucket.
 fn below(values: &Histogram, share: u64) -> u64 {
     let mut left = values.count * share / 100;
     let reached = values.buckets.iter().find(|&&(_, count)| {

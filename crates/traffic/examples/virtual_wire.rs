@@ -1,8 +1,9 @@
-//! One way of a wire in virtual time: frames at equal distances through its stages, by the draws of given seeds.
+//! Simulates one direction of an emulated link in virtual time: evenly spaced frames pass its stages, with random draws
+//! from the given seeds.
 //!
-//! Each line of the input is a JSON object with `impairments` (as in `wire.change`), `seed`, `way` (0 or 1), `frames` and
-//! `every_ns`. Each line of the output has what became of them: `lost_frames`, `stay_mean_ns`, and `stages`, the seed of each
-//! stage. `benches/truth/wire_draws.py` drives it.
+//! Each line of the input is a JSON object with `impairments` (as in `wire.change`), `seed`, `way` (0 or 1), `frames`
+//! and `every_ns`. Each line of the output has the results: `lost_frames`, `stay_mean_ns`, and `stages`, the seed of
+//! each stage. `benches/truth/wire_draws.py` drives it.
 
 use std::io::{BufRead, Write};
 

@@ -1,4 +1,4 @@
-//! Who does what in a trial, checked against the ports of the set before anything runs.
+//! The roles in a trial, validated against the ports of the port set before the trial starts.
 
 use iolab_engine::{Nanos, Receiver, ReceiverConfig};
 use iolab_frame::{Check, Inspector, FCS_BYTES};
@@ -14,35 +14,35 @@ use crate::frames::Plan;
 use crate::ports::{lock, OpenPort};
 use crate::receive::Manner;
 
-/// Windows of all flows together (bits).
+/// Total window length of all flows (bits).
 const WINDOW_BITS: u32 = 1 << 26;
 
-/// A sender and its port.
+/// A sender with its port.
 pub struct SenderRole<'a> {
     pub port: &'a OpenPort,
     pub plan: Plan,
-    /// So long the last frames may take to leave.
+    /// Maximum time for the interface to accept or refuse the last frames.
     pub patience: Nanos,
 }
 
-/// A receiver and its port.
+/// A receiver with its port.
 pub struct ReceiverRole<'a> {
     pub port: &'a OpenPort,
     pub of: usize,
     pub manner: Manner,
     flow_count: u32,
-    /// The account of frames without a stamp, behind those of the flows.
+    /// Account of frames without a stamp, after the accounts of the flows.
     pub unstamped_flow: Option<u32>,
 }
 
-/// Who does what in a trial.
+/// The senders and receivers of a trial.
 pub struct Cast<'a> {
     pub senders: Vec<SenderRole<'a>>,
     pub receivers: Vec<ReceiverRole<'a>>,
 }
 
 impl<'a> Cast<'a> {
-    /// Find the ports and make the plans that `params` asks for.
+    /// Find the ports and create the plans for `params`.
     pub fn new(
         ports: &'a [OpenPort],
         params: &TrafficRun,
@@ -90,7 +90,7 @@ impl<'a> Cast<'a> {
         Ok(Self { senders, receivers })
     }
 
-    /// CPUs that several threads are kept on.
+    /// Return the CPUs to which several threads are pinned.
     pub fn shared_cpus(&self) -> Vec<SharedCpu> {
         let sending =
             self.senders.iter().flat_map(|role| role.port.send_cpus().map(|cpu| (cpu, role.port, "send")));
@@ -158,7 +158,7 @@ fn check_sizes(port: &OpenPort, plan: &Plan) -> Result<(), ErrorObject> {
     Ok(())
 }
 
-/// A receiver looks all the time only where that takes no CPU from anybody.
+/// Select the wait mode: busy polling only if there are more CPUs than threads.
 fn decide(waiting: Waiting, threads: usize) -> Waiting {
     if waiting != Waiting::Auto {
         return waiting;
@@ -174,12 +174,12 @@ fn decide(waiting: Waiting, threads: usize) -> Waiting {
 }
 
 impl ReceiverRole<'_> {
-    /// How many flows have an account, each by its number.
+    /// Return the number of flows with separate accounts.
     pub fn stamped_flows(&self) -> usize {
         self.unstamped_flow.unwrap_or(self.flow_count) as usize
     }
 
-    /// An empty account, with windows as long as their memory allows.
+    /// Create an empty account, with the longest windows that fit in memory.
     pub fn account(&self) -> Result<Receiver, ErrorObject> {
         let share = (WINDOW_BITS / self.flow_count.max(1)).clamp(64, 65_536);
         let Self { flow_count, unstamped_flow, .. } = *self;

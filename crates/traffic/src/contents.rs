@@ -1,4 +1,4 @@
-//! What a sender sends: frames of a template, or those of a recording.
+//! The frames of a sender, from a template or a recording.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,28 +6,28 @@ use std::sync::Arc;
 use iolab_engine::{EngineError, FramePlan, Generator, Order, PacerConfig, Schedule, Share};
 use iolab_frame::{FrameTemplate, Recording, Replay, SizeMix, WireError};
 
-/// The recordings of a set of ports, by their names.
+/// The recordings of a set of ports, by name.
 pub type Recordings = HashMap<String, Arc<Recording>>;
 
-/// Frames of a template.
+/// Frames from a template.
 #[derive(Debug, Clone)]
 pub struct Made {
     pub template: FrameTemplate,
     pub mix: SizeMix,
-    /// In the order of the mix (bytes, without FCS).
+    /// Frame lengths in the order of the mix (bytes, without FCS).
     pub sizes_bytes: Box<[usize]>,
     pub size_order: Order,
     pub flow_order: Order,
 }
 
-/// Frames of a recording.
+/// Frames from a recording.
 #[derive(Debug, Clone)]
 pub struct Replayed {
     pub replay: Replay,
     pub as_recorded: bool,
 }
 
-/// What a sender sends.
+/// The source of a sender's frames.
 #[derive(Debug, Clone)]
 pub enum Contents {
     Made(Made),
@@ -35,14 +35,14 @@ pub enum Contents {
 }
 
 impl Contents {
-    /// Write into a buffer what all frames have in common.
+    /// Write the part that all frames share to a buffer.
     pub fn prime(&self, buffer: &mut [u8]) {
         if let Self::Made(made) = self {
             let _ = made.template.prime(buffer);
         }
     }
 
-    /// Write a frame into a primed buffer.
+    /// Write a frame to a primed buffer.
     #[inline]
     pub fn emit_primed(&self, plan: &FramePlan, buffer: &mut [u8]) -> Result<usize, WireError> {
         let (size, sequence, time_ns) = (plan.size, plan.sequence, plan.tx_time.0);
@@ -52,7 +52,7 @@ impl Contents {
         }
     }
 
-    /// Write a frame into any buffer, sent at `tx_time_ns`.
+    /// Write a frame with the transmit time `tx_time_ns` to any buffer.
     pub fn emit(&self, plan: &FramePlan, tx_time_ns: u64, buffer: &mut [u8]) -> Result<usize, WireError> {
         match self {
             Self::Made(made) => made.template.emit(plan.size, plan.flow, plan.sequence, tx_time_ns, buffer),
@@ -60,7 +60,7 @@ impl Contents {
         }
     }
 
-    /// The length of a frame without FCS (bytes).
+    /// Return the length of a frame without FCS (bytes).
     #[inline]
     pub fn bytes(&self, size: usize) -> usize {
         match self {
@@ -69,7 +69,7 @@ impl Contents {
         }
     }
 
-    /// The length of the longest frame without FCS (bytes).
+    /// Return the length of the longest frame without FCS (bytes).
     pub fn largest_bytes(&self) -> usize {
         match self {
             Self::Made(made) => made.template.largest_bytes(),
@@ -77,7 +77,7 @@ impl Contents {
         }
     }
 
-    /// The decisions of one thread.
+    /// Create the generator of one thread.
     pub fn generator(&self, config: &PacerConfig, share: Share) -> Result<Generator, EngineError> {
         match self {
             Self::Made(Made { mix, size_order, flow_order, .. }) => {
@@ -92,7 +92,7 @@ impl Contents {
         }
     }
 
-    /// The number of flows of the schedule; of a recording, frames without a stamp count as one more.
+    /// Return the number of flows in the schedule; the unstamped frames of a recording count as one additional flow.
     pub fn flow_count(&self) -> u32 {
         match self {
             Self::Made(made) => u32::try_from(made.template.flow_count()).unwrap_or(u32::MAX),
@@ -103,7 +103,7 @@ impl Contents {
         }
     }
 
-    /// How many flows a receiver accounts for: all, or one where no frame says which it is of.
+    /// Return the number of flows in the receiver's accounts: all flows, or one if the frames have no stamp.
     pub fn accounts(&self) -> u32 {
         match self {
             Self::Made(made) if !made.template.is_stamped() => 1,
@@ -111,7 +111,7 @@ impl Contents {
         }
     }
 
-    /// The account of frames without a stamp, where some are sent.
+    /// Return the account of frames without a stamp, if such frames are sent.
     pub fn unstamped_flow(&self) -> Option<u32> {
         match self {
             Self::Made(made) => (!made.template.is_stamped()).then_some(0),
@@ -122,7 +122,7 @@ impl Contents {
         }
     }
 
-    /// What was sent for each account, from what was sent on each flow.
+    /// Convert sent frames per flow to sent frames per account.
     pub fn per_account(&self, sent_per_flow: Box<[u64]>) -> Box<[u64]> {
         match self {
             Self::Made(made) if !made.template.is_stamped() => Box::new([sent_per_flow.iter().sum()]),
@@ -130,7 +130,7 @@ impl Contents {
         }
     }
 
-    /// The tag of the stamps, and where they are in a frame as sent (bytes).
+    /// Return the tag of the stamps and the stamp offset in a sent frame (bytes).
     pub fn stamps(&self) -> (u16, usize) {
         match self {
             Self::Made(made) => (made.template.tag(), made.template.stamp_offset()),

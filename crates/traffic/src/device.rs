@@ -1,4 +1,4 @@
-//! Systems under test made of one XDP program or of a forwarding thread, by the parameters of `device.start`.
+//! Systems under test made of one XDP program or a forwarding thread, from the parameters of `device.start`.
 
 use iolab_engine::Nanos;
 use iolab_frame::MacAddress;
@@ -12,7 +12,7 @@ use crate::faults::{bad_params, port_refused};
 use crate::forwarder::{Addresses, Forwarder, Seat, Towards};
 use crate::impairments::{chain, stage_seeds};
 
-/// A device in place, until dropped.
+/// A running device, which stops on drop.
 #[derive(Debug)]
 pub struct RunningDevice {
     works: Works,
@@ -20,7 +20,7 @@ pub struct RunningDevice {
     begin_ns: u64,
 }
 
-/// What does the work.
+/// The implementation of a device.
 #[derive(Debug)]
 enum Works {
     Program(Device),
@@ -28,10 +28,10 @@ enum Works {
 }
 
 impl RunningDevice {
-    /// Put a device on an interface of the calling thread's namespace.
+    /// Start a device on an interface of the calling thread's namespace.
     ///
     /// # Errors
-    /// The error of a reply; nothing is changed then.
+    /// Returns an error object for the reply; nothing is changed in this case.
     pub fn start(params: &DeviceStart) -> Result<Self, ErrorObject> {
         let interface = params.interface.clone();
         let works = match rule(&params.impairments, params.seed) {
@@ -41,7 +41,7 @@ impl RunningDevice {
         Ok(Self { works, interface, begin_ns: clock::now_ns() })
     }
 
-    /// What to tell of it.
+    /// Return the reply to the start request.
     pub fn describe(&self) -> DeviceStarted {
         let (mode, fallbacks, instructions) = match &self.works {
             Works::Program(device) => {
@@ -54,10 +54,11 @@ impl RunningDevice {
         DeviceStarted { mode: mode.to_owned(), fallbacks, instructions, begin_ns: self.begin_ns }
     }
 
-    /// Its counters.
+    /// Return the counters.
     ///
     /// # Errors
-    /// When the kernel refuses them, or a device in user space ended because an interface did.
+    /// Fails if the kernel refuses to return the counters, or a user-space device stopped because of an interface
+    /// error.
     pub fn read(&self) -> Result<DeviceCounts, ErrorObject> {
         let begin_ns = clock::now_ns();
         let counts = match &self.works {
@@ -110,8 +111,8 @@ fn refused(params: &DeviceStart, error: &PortError) -> ErrorObject {
     }
 }
 
-/// The rule of an XDP program that does the same as `impairments`; none where no program can. It loses the same frames as the
-/// chain would.
+/// Return the rule of an XDP program equivalent to `impairments`, or none if there is no such program. The program
+/// loses the same frames as the chain would.
 fn rule(impairments: &[Impairment], seed: u64) -> Option<Rule> {
     match impairments {
         [] => Some(Rule::All),
@@ -149,7 +150,7 @@ fn then(action: &DeviceAction) -> Result<Then, ErrorObject> {
     })
 }
 
-/// A new source and destination address, given both or not at all.
+/// Parse the new source and destination MAC address; both or neither must be given.
 fn addresses(source: Option<&str>, destination: Option<&str>) -> Result<Option<Addresses>, ErrorObject> {
     let mac = |text: &str| text.parse::<MacAddress>().map_err(|error| bad_params("action", &error));
     match (source, destination) {

@@ -1,10 +1,10 @@
-//! From what a port, a template or the engine refused to the error of a reply.
+//! Conversion of errors of ports, templates and the engine to error objects for the reply.
 
 use iolab_port::PortError;
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject};
 use nix::errno::Errno;
 
-/// The interface could not be used while `doing`.
+/// Return the error object for an interface error during the operation `doing`.
 pub fn port_refused(doing: &str, interface: &str, error: &PortError) -> ErrorObject {
     let text = error.to_string();
     let message = format!("{doing}: {}", text.strip_prefix("opening a port: ").unwrap_or(&text));
@@ -37,7 +37,7 @@ fn errno(error: &PortError) -> Option<i32> {
     Some(known as i32)
 }
 
-/// What a value in the parameters is not allowed to be; `error` says it with the value.
+/// Return the error object for an invalid parameter; `error` describes the invalid value.
 pub fn bad_params(place: &str, error: &impl std::fmt::Display) -> ErrorObject {
     ErrorObject::params(format!("{place}: {error}"), place)
 }

@@ -1,5 +1,6 @@
-//! A device in user space: takes frames from one interface and gives each to another when its chain says, by a thread of its
-//! own. For what no XDP program can make. It forwards one way; two make both.
+//! A device in user space: a separate thread receives frames from one interface and sends each to a different interface
+//! at the time set by its impairment chain. Such a device serves impairments that no XDP program can implement. The
+//! device forwards in one direction; two devices forward in both.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,6 +8,7 @@ use std::thread::JoinHandle;
 
 use iolab_engine::impairment::{Chain, Outcome, Passing};
 use iolab_engine::Nanos;
+use iolab_frame::{is_ecn_capable, mark_congestion};
 use iolab_port::{
     receive, reserve, AfPacket, AfXdp, Attach, Direction, Interface, PortError, RxPort, TxPort,
 };
@@ -16,60 +18,62 @@ use iolab_sys::thread;
 use crate::held::Held;
 use crate::ports::lock;
 
-/// Two seconds at 65 000 frames/s; of 1514 B, 42 ms of a 10 Gbit/s line (frames, bytes).
+/// Maximum number and total size of held frames: two seconds at 65 000 frames/s, or 42 ms of a 10 Gbit/s line with
+/// frames of 1514 B.
 const MOST_HELD_FRAMES: usize = 1 << 17;
 const MOST_HELD_BYTES: usize = 64 << 20;
-/// As many are taken or given at once.
+/// Maximum number of frames received or sent at once.
 const BATCH: usize = 64;
-/// A receiving `AF_XDP` port carries no longer frames (bytes, without FCS).
+/// Maximum frame length of a receiving `AF_XDP` port (bytes, without FCS).
 const MOST_BYTES: usize = 4096 - 256;
-/// It sleeps only through longer times without a frame, and only to so much before the next is due: a thread is woken late.
+/// Minimum idle time before the thread sleeps, and margin before the next due frame, because threads wake up late
+/// (ns).
 const SLEEP_FROM_NS: u64 = 1_000_000;
 const SLEEP_MARGIN_NS: u64 = 200_000;
-/// How long it sleeps before it looks whether it is still needed.
+/// Maximum sleep before the stop flag is checked (ms).
 const WAIT_MS: i32 = 2;
 
-/// Where frames go, and as what.
+/// The output of a forwarder.
 #[derive(Debug, Clone)]
 pub struct Towards {
-    /// The interface they leave by.
+    /// Output interface.
     pub interface: String,
-    /// New addresses; none where frames keep theirs.
+    /// New MAC addresses; none leaves the addresses unchanged.
     pub addresses: Option<Addresses>,
 }
 
-/// A source and a destination address.
+/// A source and a destination MAC address.
 pub type Addresses = ([u8; 6], [u8; 6]);
 
-/// Where the thread runs.
+/// CPU and priority of the thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Seat {
-    /// The CPU it is kept on.
+    /// CPU to which the thread is pinned.
     pub cpu: Option<usize>,
-    /// Its real-time priority.
+    /// Real-time priority.
     pub priority: Option<u8>,
 }
 
-/// What the thread counts; it is the only one that writes.
+/// The counters of the thread, which is their only writer.
 #[derive(Debug, Default)]
 struct Counters {
     passed_frames: AtomicU64,
     dropped_frames: AtomicU64,
 }
 
-/// A forwarding thread, until dropped.
+/// A forwarding thread, which stops on drop.
 #[derive(Debug)]
 pub struct Forwarder {
     thread: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     counters: Arc<Counters>,
     failure: Arc<Mutex<Option<PortError>>>,
-    /// Why its port is not a better one.
+    /// Reasons why faster paths were not used.
     pub fallbacks: Vec<String>,
 }
 
 impl Forwarder {
-    /// Put `chain` between two interfaces of the calling thread's namespace.
+    /// Start forwarding through `chain` between two interfaces of the calling thread's namespace.
     pub fn start(
         from: &str,
         towards: &Towards,
@@ -80,7 +84,8 @@ impl Forwarder {
         let most_bytes =
             |name: &str| -> Result<_, PortError> { Ok(Interface::find(name)?.most_bytes(1).min(MOST_BYTES)) };
         let frame_bytes = most_bytes(from)?.min(most_bytes(&towards.interface)?);
-        // The way back may receive by AF_XDP where this one sends: a queue has one socket of that kind only.
+        // Send through AF_PACKET, because a forwarder of the reverse direction may receive through AF_XDP on the
+        // output interface: a queue supports only one AF_XDP socket.
         let port = AfPacket { frame_bytes, vlan_tags: 1, ..AfPacket::new(&towards.interface) };
         let tx = port.open_tx()?;
         let port = AfXdp { frame_bytes, vlan_tags: 1, attach, ..AfXdp::new(from, Direction::Receive) };
@@ -120,12 +125,12 @@ impl Forwarder {
         }
     }
 
-    /// Frames that went through, and frames that it had no room for; or why it ended by itself.
+    /// Return the number of forwarded and of dropped frames, or the error that stopped the thread.
     pub fn counts(&self) -> Result<(u64, u64), PortError> {
         if let Some(failure) = lock(&self.failure).take() {
             return Err(failure);
         }
-        // Relaxed: two counters that are read for themselves.
+        // Relaxed: the two counters are independent.
         let Counters { passed_frames, dropped_frames } = &*self.counters;
         Ok((passed_frames.load(Ordering::Relaxed), dropped_frames.load(Ordering::Relaxed)))
     }
@@ -133,7 +138,7 @@ impl Forwarder {
 
 impl Drop for Forwarder {
     fn drop(&mut self) {
-        // Relaxed: only a flag; joining orders the rest.
+        // Relaxed: the value is only a flag; `join` orders all other accesses.
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -148,7 +153,7 @@ impl Seat {
     }
 }
 
-/// What the thread works with.
+/// The state of the forwarding thread.
 struct Work {
     rx: Box<dyn RxPort>,
     tx: Box<dyn TxPort>,
@@ -177,7 +182,7 @@ impl Work {
         Ok(())
     }
 
-    /// Hold what has arrived, and let the chain decide on it.
+    /// Receive and hold frames, and let the chain decide on them.
     fn take(&mut self) -> Result<usize, PortError> {
         let before = Nanos(self.clock.now_ns());
         let mut batch = receive(&mut *self.rx, BATCH)?;
@@ -189,10 +194,11 @@ impl Work {
             };
             let with_fcs = frame.bytes.len() + usize::from(iolab_frame::FCS_BYTES);
             let frame_bytes = u32::try_from(with_fcs).unwrap_or(u32::MAX);
-            self.chain.push(Passing::new(id, frame_bytes, Nanos(frame.stamp_ns)));
+            let passing = Passing::new(id, frame_bytes, Nanos(frame.stamp_ns));
+            self.chain.push(Passing { ecn_capable: is_ecn_capable(frame.bytes), ..passing });
         }
         if arrived < BATCH {
-            // All that came before has been taken.
+            // All frames that arrived before the poll have been received.
             self.chain.advance(before);
         }
         for outcome in self.chain.decided() {
@@ -207,7 +213,7 @@ impl Work {
         Ok(arrived)
     }
 
-    /// Send what is due.
+    /// Send the due frames.
     fn give(&mut self) -> Result<usize, PortError> {
         let ready = self.held.ready(Nanos(self.clock.now_ns()), BATCH);
         if ready == 0 {
@@ -219,6 +225,9 @@ impl Work {
             let (frame, leaving) = self.held.frame(index);
             let place = batch.frame(index, frame.len());
             place.copy_from_slice(frame);
+            if leaving.marks.congestion {
+                mark_congestion(place);
+            }
             if let Some(bit) = leaving.marks.corrupted_bit {
                 place[bit as usize / 8] ^= 1 << (bit % 8);
             }
@@ -234,13 +243,14 @@ impl Work {
         Ok(ready)
     }
 
-    /// Nothing has come for long: sleep until a frame comes or the next is nearly due.
+    /// Sleep after a long idle time, until a frame arrives or shortly before the next is due.
     fn rest(&mut self, now_ns: u64) -> Result<(), PortError> {
         match self.held.due().into_iter().chain(self.chain.due()).min() {
             None => self.rx.wait(WAIT_MS).map(drop),
             Some(due) if due.0 > now_ns + 2 * SLEEP_MARGIN_NS => {
                 let nap_ns = (due.0 - now_ns - SLEEP_MARGIN_NS).min(SLEEP_FROM_NS);
-                // A nap, not a poll: it ends before anything is due, and what arrives meanwhile waits in the ring.
+                // A sleep without poll is sufficient: it ends before any frame is due, and frames that arrive during
+                // it are queued in the ring.
                 std::thread::sleep(std::time::Duration::from_nanos(nap_ns));
                 Ok(())
             }

@@ -1,4 +1,4 @@
-//! From the parameters of a sender to what the engine and the wire need; refuses what cannot be, before anything runs.
+//! Validation of a sender's parameters and conversion to engine and frame types, before the trial starts.
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ use crate::contents::{Contents, Made, Recordings, Replayed};
 use crate::faults::bad_params;
 use crate::headers::template_config;
 
-/// Longer trials are refused.
+/// Maximum duration of a trial.
 const LONGEST: Nanos = Nanos::from_secs(3600);
 
-/// What one sender will do, checked.
+/// The validated plan of one sender.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Its frames.
+    /// Source of the frames.
     pub contents: Contents,
-    /// How many tags they carry.
+    /// Number of VLAN tags of the frames.
     pub vlan_tags: u8,
     mix: SizeMix,
     pacing: PacerConfig,
     threads: u32,
     gaps: Option<GapFrames>,
-    /// Where gap frames come from.
+    /// Source MAC address of gap frames.
     pub own_mac: [u8; 6],
 }
 
 impl Plan {
-    /// Check the parameters of sender `place` of a trial of `duration_ns`, whose frames leave by `threads`; `own_mac` is its
-    /// interface's address.
+    /// Validate the parameters of sender `place` in a trial of `duration_ns` with `threads` sending threads;
+    /// `own_mac` is the MAC address of its interface.
     pub fn new(
         place: usize,
         params: &SenderParams,
@@ -53,7 +53,7 @@ impl Plan {
         };
         let plan = Self {
             contents,
-            // A recording brings its own.
+            // Recorded frames may have a VLAN tag.
             vlan_tags: vlan_tags.max(u8::from(params.replay.is_some())),
             pacing: pacing(&name, params, duration_ns)?,
             gaps: gap_frames(&name, params, &mix, threads)?,
@@ -61,41 +61,41 @@ impl Plan {
             threads,
             own_mac,
         };
-        // What the engine refuses is refused here, not in the middle of a trial.
+        // Create the generators once, so that errors of the engine are reported before the trial starts.
         for share in plan.shares() {
             plan.generator(Nanos::ZERO, share).map_err(|error| bad_params(&name, &error))?;
         }
         Ok(plan)
     }
 
-    /// What each of its threads has of it.
+    /// Return the share of each thread.
     pub fn shares(&self) -> impl Iterator<Item = Share> {
         Share::all(self.threads)
     }
 
-    /// The decisions of one thread when the first frame of all is due at `start`.
+    /// Create the generator of one thread, with the first frame of the stream due at `start`.
     pub fn generator(&self, start: Nanos, share: Share) -> Result<Generator, iolab_engine::EngineError> {
         self.contents.generator(&PacerConfig { start, ..self.pacing }, share)
     }
 
-    /// The most frames that one thread is to send.
+    /// Return the maximum number of frames of one thread.
     pub fn most_frames(&self) -> u64 {
         let first = Share { place: 0, of: self.threads };
         self.generator(Nanos::ZERO, first).map_or(0, |generator| generator.pacer().intended_frames())
     }
 
-    /// So long a thread may wait for as many frames to become due as may leave at once.
+    /// Return the time in which a maximum burst of one thread becomes due.
     pub fn burst_span(&self) -> Nanos {
         let mean = self.pacing.rate.mean_gap(&self.mix).0.saturating_mul(u64::from(self.threads));
         Nanos(mean.saturating_mul(u64::from(self.pacing.max_burst - 1)))
     }
 
-    /// The most frames that leave at once.
+    /// Return the maximum burst (frames).
     pub const fn max_burst(&self) -> usize {
         self.pacing.max_burst as usize
     }
 
-    /// A thread may be so late and still catch up.
+    /// Return the maximum lateness that a thread can make up.
     pub fn late_limit(&self) -> Nanos {
         let most = match self.pacing.stall {
             StallPolicy::Slip => self.pacing.max_burst,
@@ -104,18 +104,18 @@ impl Plan {
         Nanos(self.pacing.rate.mean_gap(&self.mix).0.saturating_mul(u64::from(most)))
     }
 
-    /// From which lateness on a stall is logged.
+    /// Return the lateness above which a stall is logged.
     pub const fn stall_threshold(&self) -> Nanos {
         self.pacing.stall_threshold
     }
 
-    /// What keeps its line full, where it is spaced so.
+    /// Return the gap frames of the line, if frames are spaced by gap frames.
     pub fn gaps(&self) -> Option<GapFrames> {
         self.gaps.clone()
     }
 }
 
-/// Frames of a template.
+/// Create the frame source for a template.
 fn made(name: &str, frames: &FrameParams, config: &TemplateConfig) -> Result<Contents, ErrorObject> {
     let template =
         FrameTemplate::new(config).map_err(|error| bad_params(&format!("{name}.frames"), &error))?;
@@ -128,7 +128,7 @@ fn made(name: &str, frames: &FrameParams, config: &TemplateConfig) -> Result<Con
     }))
 }
 
-/// Frames of a recording that was given before.
+/// Create the frame source for an uploaded recording.
 fn replayed(
     name: &str,
     asked: &traffic::Replayed,
@@ -191,7 +191,7 @@ fn gap_frames(
     gaps.map(Some).map_err(|error| bad_params(&format!("{name}.gap_frames"), &error))
 }
 
-/// `frames` in `per_ns` as an exact fraction per second.
+/// Convert `frames` per `per_ns` to an exact fraction per second.
 fn rate(name: &str, rate: traffic::FrameRate) -> Result<Rate, ErrorObject> {
     let refused = |error: &dyn std::fmt::Display| bad_params(&format!("{name}.rate"), &error);
     let divisor = common_divisor(u128::from(rate.frames) * 1_000_000_000, u128::from(rate.per_ns)).max(1);

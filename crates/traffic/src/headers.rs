@@ -1,4 +1,4 @@
-//! From the parameters of a sender's frames to what a template is made of.
+//! Conversion of a sender's frame parameters to a template configuration.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +11,7 @@ use iolab_protocol::ErrorObject;
 
 use crate::faults::bad_params;
 
-/// What the frames of a sender look like.
+/// Return the template configuration of a sender's frames.
 pub fn template_config(
     name: &str,
     frames: &FrameParams,
@@ -107,7 +107,7 @@ fn payload(name: &str, asked: &traffic::Payload) -> Result<Payload, ErrorObject>
     })
 }
 
-/// The bytes that 1 to `most` pairs of hexadecimal digits are.
+/// Parse 1 to `most` pairs of hexadecimal digits as bytes.
 pub fn bytes_of(hex: &str, most: usize) -> Option<Box<[u8]>> {
     let digits = hex.as_bytes();
     let fits = (1..=most).contains(&(digits.len() / 2)) && digits.len() % 2 == 0;
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_pairs_of_digits() {
+    fn hexadecimal_bytes_are_parsed_from_pairs_of_digits() {
         assert_eq!(bytes_of("00fF", 2).as_deref(), Some(&[0, 255][..]));
         let refused = ["", "0", "0g", "000000"].map(|hex| bytes_of(hex, 2));
         assert_eq!(refused, [None, None, None, None]);

@@ -1,78 +1,78 @@
-//! Frames on their way through a device: their bytes in memory of a fixed size, and the time at which each leaves.
+//! Frames held by a device or link: their bytes in memory of fixed size, and their departure times.
 
 use std::collections::VecDeque;
 
 use iolab_engine::impairment::{Marks, Passing, Timeline};
 use iolab_engine::Nanos;
 
-/// The least that the kernel gives at once (bytes).
+/// Page size of the kernel (bytes).
 const PAGE_BYTES: usize = 4096;
 
-/// For so many frames there is room to keep what is known of them; more take memory when they come.
+/// Initial capacity for frame metadata; more frames allocate memory on arrival.
 const AT_FIRST: usize = 1 << 18;
 
-/// One frame that is held.
+/// One held frame.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     begin: usize,
     length: usize,
-    /// which of several frames that are held as one
+    /// index of the segment in a super-frame held as one
     part: u32,
-    /// whether the chain may still say something of it, and how many times it is to leave
+    /// whether the chain has not decided on the frame, and its number of pending departures
     undecided: bool,
     leaving: u32,
 }
 
-/// Frames by the numbers that they get as they come, from 0 on.
+/// Held frames, numbered in arrival order from 0.
 #[derive(Debug, Default)]
 pub struct Held {
     bytes: Box<[u8]>,
     entries: VecDeque<Entry>,
     most_frames: usize,
-    /// the number of the first entry
+    /// number of the first entry
     first: u64,
-    /// where the next frame goes
+    /// offset of the next frame
     free: usize,
-    /// where the vacancy that was shown last begins
+    /// offset of the last returned vacancy
     vacant: usize,
     leaving: Timeline<Passing>,
-    /// so much later than decided all frames leave
+    /// delay added to all departure times
     shift: Nanos,
 }
 
 impl Held {
-    /// Room for `most_frames` frames that have `most_bytes` together.
+    /// Create memory for `most_frames` frames with a total of `most_bytes`.
     pub fn new(most_frames: usize, most_bytes: usize) -> Self {
-        // Pages of it exist only when they are used.
+        // Pages are allocated only on first use.
         let (bytes, entries) =
             (vec![0; most_bytes].into(), VecDeque::with_capacity(most_frames.min(AT_FIRST)));
         let leaving = Timeline::with_capacity(most_frames.min(AT_FIRST));
         Self { bytes, entries, most_frames, first: 0, free: 0, vacant: 0, leaving, shift: Nanos::ZERO }
     }
 
-    /// Use all memory once, so that none has to be found while frames pass.
+    /// Touch all memory, so that no page fault occurs while frames are forwarded.
     pub fn prepare(&mut self) {
         self.bytes.chunks_mut(PAGE_BYTES).for_each(|page| page[0] = 1);
     }
 
-    /// Hold a frame; its number, or none when there is no room.
+    /// Store a frame and return its number; return none if there is no room.
     pub fn store(&mut self, frame: &[u8]) -> Option<u64> {
         self.vacancy(frame.len())?.copy_from_slice(frame);
         Some(self.keep(frame.len(), 1))
     }
 
-    /// Memory for the next frame, or none when there is no room.
+    /// Return memory for the next frame, or none if there is no room.
     pub fn vacancy(&mut self, most_bytes: usize) -> Option<&mut [u8]> {
         self.vacant = self.place(most_bytes).filter(|_| self.entries.len() < self.most_frames)?;
         Some(&mut self.bytes[self.vacant..self.vacant + most_bytes])
     }
 
-    /// The first bytes of the last vacancy.
+    /// Return the first bytes of the last vacancy.
     pub fn shown(&self, length: usize) -> &[u8] {
         &self.bytes[self.vacant..self.vacant + length]
     }
 
-    /// Hold what was put into the last vacancy, as so many frames with numbers of their own; that of the first.
+    /// Store the content of the last vacancy as `parts` frames with consecutive numbers; return the first number.
     pub fn keep(&mut self, length: usize, parts: u32) -> u64 {
         let (begin, number) = (self.vacant, self.first + self.entries.len() as u64);
         self.free = begin + length;
@@ -81,7 +81,7 @@ impl Held {
         number
     }
 
-    /// A frame leaves at its time; a copy of it has the same number.
+    /// Schedule a frame's departure; a copy has the number of its frame.
     pub fn leaves(&mut self, frame: Passing) {
         let entry = self.entry(frame.id);
         entry.undecided = false;
@@ -89,50 +89,51 @@ impl Held {
         self.leaving.insert(frame.at, frame);
     }
 
-    /// A frame is lost.
+    /// Discard a lost frame.
     pub fn lost(&mut self, id: u64) {
         self.entry(id).undecided = false;
         self.forget();
     }
 
-    /// When the first frame leaves.
+    /// Return the departure time of the first frame.
     pub fn due(&self) -> Option<Nanos> {
         self.leaving.due().map(|due| due.plus(self.shift))
     }
 
-    /// The frame that leaves first, if it is decided on, and when.
+    /// Return the first departing frame among the decided ones, with its departure time.
     pub fn next(&self) -> Option<Passing> {
         self.leaving.get(0).map(|frame| frame.later(self.shift))
     }
 
-    /// Have all frames leave later than it was decided, those that come, too.
+    /// Delay all departures by `span`, including the departures of future frames.
     pub fn shift(&mut self, span: Nanos) {
         self.shift = self.shift.plus(span);
     }
 
-    /// How much later that is.
+    /// Return the total delay that `shift` has added.
     pub const fn shifted(&self) -> Nanos {
         self.shift
     }
 
-    /// How many of the first `most` frames are due at `now`.
+    /// Return how many of the first `most` frames are due at `now`.
     pub fn ready(&self, now: Nanos, most: usize) -> usize {
         self.leaving.ready(now.since(self.shift)).take(most).count()
     }
 
-    /// Frame `index` of those that leave, from the first, and what is to be done to it.
+    /// Return departing frame `index`, counted from the first, with its marks.
     pub fn frame(&self, index: usize) -> (&[u8], Passing) {
         let Some(&leaving) = self.leaving.get(index) else { unreachable!("a frame that is ready") };
         let Entry { begin, length, .. } = self.entries[self.index(leaving.id)];
         (&self.bytes[begin..begin + length], leaving.later(self.shift))
     }
 
-    /// Which part it is of the bytes of [`Held::frame`].
+    /// Return the segment index of departing frame `index` in the bytes of [`Held::frame`].
     pub fn part(&self, index: usize) -> u32 {
         self.leaving.get(index).map_or(0, |leaving| self.entries[self.index(leaving.id)].part)
     }
 
-    /// How many of the frames from `index` to before `end` were held as one, follow each other and have nothing done to them.
+    /// Return the number of frames from `index`, before `end`, that are consecutive unmarked segments of one
+    /// super-frame.
     pub fn run(&self, index: usize, end: usize) -> usize {
         let plain =
             |place: usize| self.leaving.get(place).filter(|leaving| leaving.marks == Marks::default());
@@ -147,12 +148,12 @@ impl Held {
         1 + (index + 1..end).take_while(follows).count()
     }
 
-    /// How many frames are still to leave, or to be decided on.
+    /// Return the number of frames that are undecided or will depart.
     pub fn frames(&self) -> u64 {
         self.entries.iter().map(|entry| u64::from(entry.leaving) + u64::from(entry.undecided)).sum()
     }
 
-    /// Forget the first `frames` of those that leave.
+    /// Remove the first `frames` departing frames.
     pub fn release(&mut self, frames: usize) {
         for _ in 0..frames {
             if let Some((_, frame)) = self.leaving.pop(Nanos::MAX) {
@@ -171,7 +172,7 @@ impl Held {
         &mut self.entries[index]
     }
 
-    /// Give the memory of frames back that are all gone, from the first on.
+    /// Free the memory of departed frames, from the first on.
     fn forget(&mut self) {
         while self.entries.front().is_some_and(|entry| !entry.undecided && entry.leaving == 0) {
             self.entries.pop_front();
@@ -179,7 +180,7 @@ impl Held {
         }
     }
 
-    /// Where a frame fits in one piece.
+    /// Return the offset of contiguous memory for a frame.
     fn place(&self, length: usize) -> Option<usize> {
         let end = self.bytes.len();
         let Some(first) = self.entries.front() else { return (length <= end).then_some(0) };
@@ -189,7 +190,7 @@ impl Held {
             }
             return (length <= first.begin).then_some(0);
         }
-        // The newest lies before the oldest: full when they meet.
+        // The ring has wrapped around: it is full when the newest frame meets the oldest.
         (self.free + length <= first.begin).then_some(self.free)
     }
 }
@@ -203,9 +204,9 @@ mod tests {
         stored.map(|id| held.leaves(Passing::new(id, 64, Nanos(at)))).is_some()
     }
 
-    /// Frames come out as they went in, many times around the memory, and what does not fit is refused.
+    /// Frames are returned unchanged, over many turns of the memory, and a frame that does not fit is refused.
     #[test]
-    fn frames_come_out_as_they_went_in() {
+    fn held_frames_are_returned_unchanged() {
         let mut held = Held::new(8, 1000);
         let (mut next_in, mut next_out, mut refused) = (0u8, 0u8, 0);
         for round in 0..2000usize {
@@ -227,9 +228,9 @@ mod tests {
         assert!(refused > 300 && held.due() > Some(Nanos(1980)), "{refused} {:?}", held.due());
     }
 
-    /// Nothing is ready before its time.
+    /// No frame is ready before its time.
     #[test]
-    fn frames_wait_for_their_time() {
+    fn held_frames_wait_for_their_time() {
         let mut held = Held::new(4, 100);
         assert_eq!(held.due(), None);
         assert!(hold(&mut held, 10, &[1; 50]) && hold(&mut held, 20, &[2; 50]));
@@ -241,9 +242,9 @@ mod tests {
         assert_eq!(held.due(), Some(Nanos(20)));
     }
 
-    /// A frame that is overtaken keeps its memory, and that of those behind it is given back with it.
+    /// A frame that is overtaken keeps its memory, and the memory of the frames after it is released together with it.
     #[test]
-    fn frames_leave_in_the_order_of_their_times() {
+    fn held_frames_leave_in_time_order() {
         let mut held = Held::new(3, 300);
         for (at, byte) in [(50, 1), (20, 2)] {
             assert!(hold(&mut held, at, &[byte; 100]));
@@ -258,9 +259,9 @@ mod tests {
         assert!(held.store(&[4; 100]).is_some());
     }
 
-    /// Parts of one frame that follow each other leave as one run, until something was done to one of them.
+    /// Consecutive parts of one frame leave as one run, until one of them is changed.
     #[test]
-    fn parts_that_leave_together_are_a_run() {
+    fn consecutive_unmarked_parts_leave_as_one_run() {
         let mut held = Held::new(16, 1000);
         held.vacancy(500).unwrap()[..300].fill(7);
         assert_eq!((held.keep(300, 4), held.keep(300, 2)), (0, 4));

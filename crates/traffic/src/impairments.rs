@@ -1,4 +1,4 @@
-//! From the impairments of a message to the engine's chain.
+//! Conversion of the impairments of a message to a chain of the engine.
 
 use iolab_engine::impairment::{
     Chain, Chance, CodelLine, CodelTarget, Corrupt, Delay, DelayOrder, DeliveryTrace, Duplicate,
@@ -11,15 +11,16 @@ use iolab_protocol::ErrorObject;
 
 use crate::faults::bad_params;
 
-/// Longer delays, and stalls further apart, are refused.
+/// Maximum delay, and maximum period of stalls (ns).
 const LONGEST_NS: u64 = 10_000_000_000;
 
 type Made = Result<Box<dyn Stage>, EngineError>;
 
-/// The chain of `impairments`, whose stages draw from parts of `seed`; traces and stalls are counted from `start`.
+/// Create the chain of `impairments`. Each stage has a random seed derived from `seed`; traces and stalls start at
+/// `start`.
 ///
 /// # Errors
-/// The error of a reply, for values that make no sense.
+/// Returns an error object for the reply, if a value is invalid.
 pub fn chain(impairments: &[Impairment], seed: u64, start: Nanos) -> Result<Chain, ErrorObject> {
     let kinds: Vec<_> = impairments.iter().map(Impairment::kind).collect();
     let stages = impairments.iter().zip(stage_seeds(&kinds, seed)).map(|(impairment, seed)| {
@@ -29,13 +30,13 @@ pub fn chain(impairments: &[Impairment], seed: u64, start: Nanos) -> Result<Chai
     Ok(Chain::new(stages.collect::<Result<Vec<_>, _>>()?))
 }
 
-/// What the way at `index` of a wire draws from.
+/// Derive the random seed of direction `index` of an emulated link.
 pub const fn seed_of_way(seed: u64, index: u64) -> u64 {
     Random::of_part(seed, u64::MAX - index).next_u64()
 }
 
-/// What each stage draws from: a part of `seed` by its kind, and by which of that kind it is. Other stages may come and go without
-/// a change of what this one draws.
+/// Derive the random seed of each stage from `seed`, its kind, and its index among stages of this kind. So adding or
+/// removing stages of other kinds does not change the random numbers of a stage.
 pub fn stage_seeds(kinds: &[&str], seed: u64) -> Vec<u64> {
     let of = |(place, kind): (usize, &&str)| {
         let earlier = kinds[..place].iter().filter(|other| *other == kind).count() as u64;
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn impairments_are_passed_in_their_order() {
+    fn impairments_are_applied_in_order() {
         let text = r#"[{"kind":"loss_every","frames":2},{"kind":"delay","delay_ns":7},
             {"kind":"line","rate":{"kind":"bits","bps":1000000000},"queue":{"kind":"frames","frames":1}}]"#;
         let mut chain = chain(&read(text), 1, Nanos::ZERO).unwrap();
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_draws_from_the_same_seed_whatever_stands_beside_it() {
+    fn seed_of_a_stage_does_not_depend_on_other_stages() {
         let all = stage_seeds(&["loss", "corrupt", "delay", "loss"], 9);
         assert_eq!((all[0], all[2]), (stage_seeds(&["loss"], 9)[0], stage_seeds(&["line", "delay"], 9)[1]));
         assert!((1..4).all(|place| !all[..place].contains(&all[place])), "{all:?}");
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_impairments_are_refused() {
         for text in [
             r#"[{"kind":"loss","frames_per_billion":1000000001}]"#,
             r#"[{"kind":"delay","delay_ns":10000000001}]"#,

@@ -1,6 +1,7 @@
-//! Trials in real time: threads that send by the engine's schedule and account for what arrives, over ports that stay
-//! open between trials. What is to be sent and how results look is the protocol's; when each frame leaves is the
-//! engine's; how it leaves is the port's. Knows nothing of namespaces: ports open in that of the calling thread.
+//! Trials in real time: threads that send by the engine's schedule and account for received frames, through ports
+//! that stay open between trials. The protocol defines parameters and results, the engine decides transmit times, and
+//! the port sends the frames. This crate does not handle namespaces: ports open in the namespace of the calling
+//! thread.
 
 #![forbid(unsafe_code)]
 

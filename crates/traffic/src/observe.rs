@@ -1,4 +1,4 @@
-//! What the kernel says of a thread and of a CPU's stolen time, cheaply enough to be asked in a trial.
+//! Kernel statistics of a thread and CPU steal time, at a cost low enough for use during a trial.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -7,24 +7,24 @@ use iolab_protocol::traffic::ThreadUse;
 use iolab_sys::clock;
 use nix::sys::resource::{getrusage, UsageWho};
 
-/// The kernel counts CPU classes in ticks of this length (`USER_HZ` is 100 everywhere).
+/// Length of a tick of the CPU time counters (`USER_HZ` is 100 everywhere) (ns).
 const TICK_NS: u64 = 10_000_000;
 
-/// What a thread used until a moment.
+/// The accumulated CPU usage of a thread at one time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moment {
     /// Time on a CPU (ns).
     pub run_ns: u64,
-    /// Time ready but waiting for a CPU (ns).
+    /// Time for which the thread was runnable but waited for a CPU (ns).
     pub wait_ns: u64,
-    /// How often it gave up the CPU.
+    /// Number of voluntary context switches.
     pub voluntary_switches: u64,
-    /// How often the CPU was taken from it.
+    /// Number of involuntary context switches.
     pub involuntary_switches: u64,
 }
 
 impl Moment {
-    /// What was used between `earlier` and this.
+    /// Return the usage between `earlier` and this time.
     pub const fn since(self, earlier: Self) -> Self {
         Self {
             run_ns: self.run_ns.saturating_sub(earlier.run_ns),
@@ -34,7 +34,7 @@ impl Moment {
         }
     }
 
-    /// The same for a report.
+    /// Convert the usage for a report.
     pub const fn used(self, cpu: Option<usize>) -> ThreadUse {
         ThreadUse {
             cpu,
@@ -46,19 +46,19 @@ impl Moment {
     }
 }
 
-/// Looks at the thread that made it: some microseconds each time.
+/// Reads the usage of the thread that created this reader; a reading takes some microseconds.
 #[derive(Debug)]
 pub struct ThreadEye {
     schedstat: Option<File>,
 }
 
 impl ThreadEye {
-    /// Of the calling thread.
+    /// Create a reader for the calling thread.
     pub fn of_this_thread() -> Self {
         Self { schedstat: File::open("/proc/thread-self/schedstat").ok() }
     }
 
-    /// What it used until now; zeros where the kernel does not tell.
+    /// Return the usage so far; zeros if the kernel provides no statistics.
     pub fn look(&self) -> Moment {
         let mut moment = Moment::default();
         let mut bytes = [0; 96];
@@ -75,7 +75,7 @@ impl ThreadEye {
     }
 }
 
-/// Stolen time of each CPU, read now and then.
+/// A log of the steal time of each CPU.
 #[derive(Debug, Default)]
 pub struct StealLog {
     readings: Vec<Reading>,
@@ -96,7 +96,7 @@ impl StealLog {
         self.readings.push(Reading { begin_ns, end_ns: clock::now_ns(), steal_ns: steal_ns(&text) });
     }
 
-    /// Stolen from `cpu` between the last reading before `begin_ns` and the first after `end_ns`.
+    /// Return the steal time of `cpu` between the last reading before `begin_ns` and the first after `end_ns` (ns).
     pub fn between(&self, cpu: usize, begin_ns: u64, end_ns: u64) -> Option<u64> {
         let before = self.readings.iter().rev().find(|reading| reading.end_ns <= begin_ns);
         let after = self.readings.iter().find(|reading| reading.begin_ns >= end_ns);
@@ -107,7 +107,7 @@ impl StealLog {
     }
 }
 
-/// The steal of CPU n at place n; 0 for those that are offline.
+/// Parse the steal time of each CPU, indexed by CPU number; 0 for offline CPUs (ns).
 pub fn steal_ns(text: &str) -> Box<[u64]> {
     let mut steal_ns = Vec::new();
     for line in text.lines() {
@@ -126,14 +126,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steal_is_the_eighth_number_of_each_cpu() {
+    fn steal_is_the_eighth_column_of_each_cpu() {
         let text =
             "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1 2 3 4 5 6 7 3 9 10\ncpu2 1 2 3 4 5 6 7 5 9 10\nintr 5\n";
         assert_eq!(*steal_ns(text), [30_000_000, 0, 50_000_000]);
     }
 
     #[test]
-    fn a_stall_gets_the_steal_of_the_readings_around_it() {
+    fn stall_gets_the_steal_of_the_surrounding_readings() {
         let reading = |at, steal| Reading { begin_ns: at, end_ns: at + 1, steal_ns: Box::new([steal]) };
         let log =
             StealLog { readings: vec![reading(0, 1), reading(100, 4), reading(200, 9), reading(300, 9)] };
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn this_thread_has_run() {
+    fn run_time_and_context_switches_of_the_current_thread_are_read() {
         let eye = ThreadEye::of_this_thread();
         let before = eye.look();
         std::thread::sleep(std::time::Duration::from_millis(2));

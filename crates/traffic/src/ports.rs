@@ -1,4 +1,4 @@
-//! Ports that stay open between trials, and how each found its path.
+//! Ports that stay open between trials, with the path of each.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,21 +9,21 @@ use iolab_protocol::ErrorObject;
 
 use crate::faults::port_refused;
 
-/// The usual largest frame and a VLAN tag, with FCS (bytes).
+/// Default maximum frame size: 1518 B with FCS and a VLAN tag (bytes).
 const USUAL_BYTES: usize = 1522;
 
 type Tx = Box<dyn TxPort>;
 type Rx = Box<dyn RxPort>;
 
-/// One port: its halves are used by one trial at a time, each by a thread.
+/// An open port; one trial at a time uses it, with one thread per half.
 pub struct OpenPort {
-    /// What was asked for.
+    /// Parameters of the request.
     pub params: PortParams,
     pub(crate) interface: Interface,
     pub(crate) frame_bytes: u16,
     send: Option<PathUsed>,
     receive: Option<PathUsed>,
-    /// One for each sending thread.
+    /// One sending half per thread.
     pub(crate) tx: Box<[Mutex<Option<Tx>>]>,
     pub(crate) rx: Mutex<Option<Rx>>,
 }
@@ -32,7 +32,7 @@ impl OpenPort {
     /// Open a port on an interface of the calling thread's namespace.
     ///
     /// # Errors
-    /// The error of a reply; nothing is changed then.
+    /// Returns an error object for the reply; nothing is changed in this case.
     pub fn open(params: &PortParams) -> Result<Self, ErrorObject> {
         let doing = format!("opening port '{}'", params.name);
         let refused = |error: PortError| port_refused(&doing, &params.interface, &error);
@@ -51,7 +51,7 @@ impl OpenPort {
         })
     }
 
-    /// What to tell of it.
+    /// Return the reply to the open request.
     pub fn describe(&self) -> PortOpened {
         let [a, b, c, d, e, f] = self.interface.address;
         PortOpened {
@@ -66,30 +66,31 @@ impl OpenPort {
         }
     }
 
-    /// Whether it sends and is open.
+    /// Whether the port has an open sending half.
     pub(crate) fn sends(&self) -> bool {
         self.tx.first().is_some_and(|tx| lock(tx).is_some())
     }
 
-    /// How many threads send through it.
+    /// Return the number of sending threads.
     pub(crate) fn senders(&self) -> u32 {
         u32::try_from(self.tx.len()).unwrap_or(u32::MAX)
     }
 
-    /// The CPUs of its sending threads, in their order.
+    /// Return the CPUs of the sending threads, in thread order.
     pub(crate) fn send_cpus(&self) -> impl Iterator<Item = Option<usize>> + '_ {
         let further = self.params.further_send_cpus.iter().copied().map(Some);
         std::iter::once(self.params.send_cpu).chain(further).take(self.tx.len())
     }
 
-    /// Close it; called in the namespace of its interface.
+    /// Close the port; must be called in the namespace of its interface.
     pub fn close(&self) {
         self.tx.iter().for_each(|tx| drop(lock(tx).take()));
         drop(lock(&self.rx).take());
     }
 }
 
-/// The number of the XDP program that an interface of the calling thread's namespace carries, and whether it is in the driver.
+/// Return the id of the XDP program on an interface of the calling thread's namespace, and whether it is attached in
+/// native mode.
 pub fn attached_program(interface: &str) -> Option<(u32, bool)> {
     let program = Interface::find(interface).ok()?.program?;
     Some((program.program_id, program.mode == "native"))
@@ -112,7 +113,7 @@ fn frame_bytes(params: &PortParams, interface: &Interface) -> Result<u16, ErrorO
     Ok(u16::try_from(most.min(USUAL_BYTES)).unwrap_or(SMALLEST_FRAME_BYTES))
 }
 
-/// Both halves, and why their paths are not better ones.
+/// Both halves of a port, with the reasons why faster paths were not used.
 #[derive(Default)]
 struct Opened {
     tx: Vec<Tx>,
@@ -129,7 +130,7 @@ fn open_halves(params: &PortParams, frame_bytes: usize) -> Result<Opened, PortEr
         return open_live(params, frame_bytes);
     }
     match open_xdp(params, frame_bytes, params.halves) {
-        // No other path has several senders.
+        // No other path supports several senders.
         Err(error) if params.path == PathChoice::Auto && senders_of(params) == 1 && error.may_fall_back() => {
             open_what_works(params, frame_bytes, vec![format!("AF_XDP refused: {error}")])
         }
@@ -142,7 +143,7 @@ fn open_what_works(
     frame_bytes: usize,
     reasons: Vec<String>,
 ) -> Result<Opened, PortError> {
-    // Sending by AF_XDP needs fewer rights than receiving: no program.
+    // Sending through AF_XDP needs fewer permissions than receiving, because it needs no program.
     if params.halves == Halves::Both {
         if let Ok(sending) = open_xdp(params, frame_bytes, Halves::Send) {
             let receiving = open_packet(params, frame_bytes, Halves::Receive)?;
@@ -187,7 +188,8 @@ fn senders_of(params: &PortParams) -> u32 {
     u32::try_from(1 + params.further_send_cpus.len()).unwrap_or(u32::MAX)
 }
 
-/// What a path without queues of its own counts by the interface cannot be told apart.
+/// Refuse several senders on a path without separate queues, because the interface counters cannot be split by
+/// sender.
 fn check_one_sender(params: &PortParams, path: &'static str) -> Result<(), PortError> {
     match senders_of(params) {
         1 => Ok(()),

@@ -1,4 +1,4 @@
-//! The receiving loop: accounts for every frame, until nothing arrives any more.
+//! The receive loop: accounts for every frame until no more frames arrive.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -11,21 +11,21 @@ use iolab_sys::clock::{self, StampClock};
 
 use crate::observe::{Moment, ThreadEye};
 
-/// As many frames are taken at once.
+/// Maximum number of frames received at once.
 const BATCH: usize = 256;
-/// When it may sleep and a batch was not full, the thread lets more come: every time it wakes it takes a CPU from a sender
-/// or the system under test. A port buffers for many milliseconds.
+/// Sleep time after a partial batch in wait mode: each wakeup takes a CPU from a sender or the system under test, and
+/// a port buffers frames for many milliseconds.
 const NAP: Duration = Duration::from_nanos(NAP_NS);
 const NAP_NS: u64 = 500_000;
-/// How long it sleeps in the kernel before it looks whether the trial goes on.
+/// Maximum sleep in the kernel before the phase of the trial is checked.
 const WAIT_MS: i32 = 2;
 const WAIT_NS: u64 = 2_000_000;
-/// From this on, not looking is a stall.
+/// Minimum time without a poll that counts as a stall (ns).
 const STALL_NS: u64 = 100_000;
-/// What lies in a port from before is thrown away, but not for ever.
+/// Maximum time for discarding frames from before the trial (ns).
 const CLEAR_NS: u64 = 20_000_000;
 
-/// How far the trial is.
+/// The phase of the trial.
 #[derive(Debug, Default)]
 pub struct Phase(AtomicU8);
 
@@ -33,70 +33,70 @@ impl Phase {
     const DRAINING: u8 = 1;
     const STOPPED: u8 = 2;
 
-    /// All senders have ended.
+    /// Start the drain phase, after all senders have stopped.
     pub fn drain(&self) {
         let _ = self.0.fetch_max(Self::DRAINING, Ordering::Relaxed);
     }
 
-    /// The trial ends now.
+    /// End the trial now.
     pub fn stop(&self) {
         let _ = self.0.fetch_max(Self::STOPPED, Ordering::Relaxed);
     }
 
     fn get(&self) -> u8 {
-        // Relaxed: only a flag; what senders counted is read after their threads were joined.
+        // Relaxed: the value is only a flag; the senders' counts are read after their threads were joined.
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A time without a look at the port.
+/// A period without a poll of the port.
 #[derive(Debug, Clone, Copy)]
 pub struct Lapse {
-    /// The last look before (ns).
+    /// Time of the last poll before the period (ns).
     pub begin_ns: u64,
-    /// The next look (ns).
+    /// Time of the next poll (ns).
     pub end_ns: u64,
-    /// What the thread used since the lapse before.
+    /// CPU usage of the thread since the previous such period.
     pub used: Moment,
 }
 
-/// What one receiver saw.
+/// The result of one receiver.
 #[derive(Debug)]
 pub struct Received {
-    /// The engine's account, not yet closed.
+    /// Receive account of the engine, not yet closed.
     pub account: Receiver,
-    /// What the port counted in this trial.
+    /// Port counters of this trial.
     pub port: RxStats,
-    /// Whether nothing arrived any more.
+    /// Whether the drain ended because no more frames arrived.
     pub drained: bool,
-    /// When it began (ns).
+    /// Start time (ns).
     pub begin_ns: u64,
-    /// When it ended (ns).
+    /// End time (ns).
     pub end_ns: u64,
-    /// What its thread used.
+    /// CPU usage of the thread.
     pub used: Moment,
-    /// When it did not look.
+    /// Logged periods without a poll.
     pub lapses: Vec<Lapse>,
-    /// How often.
+    /// Number of such periods, logged or not.
     pub lapse_count: u64,
 }
 
-/// How one receiver works.
+/// The configuration of one receiver.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
-    /// Recognises its frames.
+    /// Inspector that recognises the receiver's frames.
     pub inspector: Inspector,
-    /// `Busy` or `Wait`.
+    /// Wait mode: `Busy` or `Wait`.
     pub waiting: Waiting,
-    /// So long is sent.
+    /// Duration of sending.
     pub duration: Nanos,
-    /// So long nothing must arrive.
+    /// Required time without arrivals at the end of the drain.
     pub quiet: Nanos,
-    /// At most this is waited.
+    /// Maximum duration of the drain.
     pub timeout: Nanos,
 }
 
-/// One receiver at work.
+/// A running receiver.
 pub struct Listener<'a> {
     port: &'a mut dyn RxPort,
     account: Receiver,
@@ -114,7 +114,7 @@ pub struct Listener<'a> {
 }
 
 impl<'a> Listener<'a> {
-    /// Prepare: throw away what arrived before.
+    /// Prepare a receiver: discard the frames that arrived before the trial.
     pub fn new(
         port: &'a mut dyn RxPort,
         account: Receiver,
@@ -140,13 +140,13 @@ impl<'a> Listener<'a> {
             last: first,
             begin_ns,
             looked_ns: begin_ns,
-            stamps_itself: true, // until a frame tells otherwise
+            stamps_itself: true, // until a frame has a different source
             lapses,
             lapse_count: 0,
         })
     }
 
-    /// Receive until the trial, which begins at `start`, is over and nothing arrives any more.
+    /// Receive until the trial, which starts at `start`, is over and no more frames arrive.
     pub fn run(mut self, start: Nanos, phase: &Phase) -> Result<Received, PortError> {
         let mut drain = None;
         self.account.count_parts(start, self.manner.duration);
@@ -178,35 +178,35 @@ impl<'a> Listener<'a> {
         Ok(Received { account, port, drained, begin_ns, end_ns: clock::now_ns(), used, lapses, lapse_count })
     }
 
-    /// Account for what has arrived.
+    /// Account for the frames that have arrived.
     #[inline]
     fn take(&mut self) -> Result<usize, PortError> {
         let mut batch = receive(self.port, BATCH)?;
         let arrived = batch.len();
         while let Some(frame) = batch.next() {
-            // Then frames must be looked at as soon as they arrive.
+            // Without kernel timestamps, frames must be polled as soon as they arrive.
             self.stamps_itself = frame.stamped_by == StampedBy::Poll;
             self.account.receive(&self.manner.inspector, frame.bytes, Nanos(frame.stamp_ns));
         }
         Ok(arrived)
     }
 
-    /// Frames of this trial, whole or not: others may come for ever.
+    /// Return the number of frames of this trial, intact or not; other frames may arrive forever.
     fn ours(&self) -> u64 {
         let stray = self.account.stray();
         self.account.arrived_frames() - stray.foreign_frames - stray.other_tag_frames
     }
 
-    /// Sleep when there is not much to do. Not looking is then meant, but not for longer than that.
+    /// Sleep if few frames arrive. The sleep is intended, so its nominal length does not count as a stall.
     fn rest(&mut self, arrived: usize) -> Result<(), PortError> {
         let begin_ns = self.looked_ns;
         if arrived == 0 && self.stamps_itself {
-            // A frame ends the sleep sooner, and only the kernel knows how long the thread was ready by then.
+            // A frame ends the sleep early; the kernel's run queue wait shows how long the thread was runnable.
             let before = self.eye.look();
             self.port.wait(WAIT_MS)?;
             let ready_ns = self.eye.look().since(before).wait_ns;
             let woken_ns = self.clock.now_ns().saturating_sub(ready_ns).max(begin_ns);
-            // Longer than that was not meant: the thread, or the whole program, was stopped.
+            // A longer sleep was not intended: the thread or the process was stopped.
             self.looked_ns = woken_ns.min(begin_ns + WAIT_NS);
         } else if arrived < BATCH && !self.stamps_itself {
             std::thread::sleep(NAP);

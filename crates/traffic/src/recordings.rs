@@ -1,4 +1,4 @@
-//! Recordings that a controller gives piece by piece, each to be sent by the trials of its set.
+//! Recordings that the controller uploads in pieces, for replay by the trials of a port set.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,33 +11,34 @@ use crate::faults::bad_params;
 use crate::headers::bytes_of;
 use crate::ports::lock;
 
-/// Of one piece, and of all recordings of a set (bytes).
+/// Maximum length of one piece, and of all recordings of a port set (bytes).
 const MOST_PIECE_BYTES: usize = 1 << 20;
 const MOST_BYTES: usize = 256 << 20;
 const MOST_RECORDINGS: usize = 16;
 
-/// What a set has of recordings.
+/// The recordings of a port set.
 #[derive(Debug, Default)]
 pub struct Library(Mutex<Shelves>);
 
 #[derive(Debug, Default)]
 struct Shelves {
     whole: Recordings,
-    /// The one that comes, and what there is of it.
+    /// Name and received bytes of the incomplete recording.
     coming: Option<(String, Vec<u8>)>,
     bytes: usize,
 }
 
 impl Library {
-    /// Those that are whole.
+    /// Return the complete recordings.
     pub fn whole(&self) -> Recordings {
         lock(&self.0).whole.clone()
     }
 
-    /// Take a piece.
+    /// Add a piece.
     ///
     /// # Errors
-    /// The error of a reply: pieces out of order, too many bytes, or frames that cannot be sent; what there was is forgotten.
+    /// Returns an error object for the reply, if pieces are out of order, the size limit is exceeded, or frames are
+    /// invalid; the incomplete recording is discarded.
     pub fn take(&self, piece: &TrafficRecord) -> Result<TrafficRecorded, ErrorObject> {
         let mut shelves = lock(&self.0);
         let (name, mut bytes) = match shelves.coming.take() {

@@ -1,4 +1,5 @@
-//! From the books of the threads to the answer: closes the balances and joins stalls with what the kernel says of them.
+//! Conversion of the results of all threads to the reply: closes the frame counts and combines stalls with kernel
+//! statistics.
 
 use iolab_engine::{self as engine, Departures};
 use iolab_port::TxStats;
@@ -15,25 +16,25 @@ use crate::ports::OpenPort;
 use crate::receive::{Lapse, Received};
 use crate::send::Sent;
 
-/// How many flows are listed one by one.
+/// Maximum number of individually listed flows.
 const WORST_FLOWS: usize = 16;
 
-/// What the threads of a trial brought back.
+/// The results of all threads of a trial.
 pub struct Books {
-    /// Of each sender its threads, one at least.
+    /// Results of each sender's threads, at least one per sender.
     pub sent: Vec<Vec<Sent>>,
     pub received: Vec<Received>,
     pub steal: StealLog,
 }
 
-/// What one sender's books say to its receivers.
+/// Counts of one sender for the reports of its receivers.
 struct Balance {
     sent_per_account: Box<[u64]>,
-    /// Handed over, but not accepted by the interface.
+    /// Number of frames that were passed to the interface but not accepted.
     refused_frames: u64,
 }
 
-/// The reports of all senders and receivers.
+/// Create the reports of all senders and receivers.
 pub fn assemble(
     cast: &Cast<'_>,
     params: &TrafficRun,
@@ -53,7 +54,8 @@ pub fn assemble(
     Ok((senders, receivers))
 }
 
-/// One report of all threads of a sender: sums, the stalls of each, and the gaps of the stream that they make together.
+/// Create one report for all threads of a sender: sums, the stalls of each thread, and the gaps of the combined
+/// stream.
 fn sender(role: &SenderRole<'_>, tag: u16, threads: Vec<Sent>, steal: &StealLog) -> (SenderReport, Balance) {
     let port = role.port;
     let count = threads.len() as u64;
@@ -110,7 +112,8 @@ fn sender(role: &SenderRole<'_>, tag: u16, threads: Vec<Sent>, steal: &StealLog)
     (report, Balance { sent_per_account, refused_frames: lost_frames })
 }
 
-/// The stalls of all threads, oldest first. A thread's shift counts as one of the whole schedule, of which it has a part.
+/// Return the stalls of all threads, oldest first. The schedule shift of a thread is divided by the number of
+/// threads, as its share of the whole schedule.
 fn stalls(port: &OpenPort, threads: &[Sent], steal: &StealLog) -> Vec<Stall> {
     let mut all = Vec::new();
     for ((thread, sent), cpu) in (0..).zip(threads).zip(port.send_cpus()) {
@@ -125,7 +128,8 @@ fn stalls(port: &OpenPort, threads: &[Sent], steal: &StealLog) -> Vec<Stall> {
     all
 }
 
-/// The interface does not say which frames it refused: of mixed sizes their mean is taken.
+/// Scale the bytes by the accepted fraction of frames: the interface does not report which frames it refused, so
+/// their mean size is used.
 fn share(bytes: u64, part: u64, whole: u64) -> u64 {
     let product = u128::from(bytes) * u128::from(part);
     u64::try_from(product / u128::from(whole.max(1))).unwrap_or(u64::MAX)
@@ -241,7 +245,7 @@ fn flows(reports: &[engine::FlowReport]) -> FlowSummary {
     }
 }
 
-/// A histogram as it goes over the wire.
+/// Convert a histogram to the protocol type.
 pub fn histogram(of: &engine::Histogram) -> Histogram {
     Histogram {
         count: of.count(),

@@ -1,54 +1,55 @@
-//! When a thread that waits awake sleeps for a moment. A kernel takes the CPU away from a real-time thread that never
-//! sleeps, for 50 ms of each second: by `kernel.sched_rt_runtime_us` (sched(7)), or, from Linux 6.12 on, for other work
-//! that starves. Sleeping as much in many small pieces costs some frames microseconds, and other work need not starve. Long
-//! gaps are slept through, as far as the thread is sure to wake in time: what is measured may have no other CPU.
+//! Short sleeps of a busy-polling thread. The kernel throttles a real-time thread that never sleeps for 50 ms of each
+//! second: by `kernel.sched_rt_runtime_us` (sched(7)) or, since Linux 6.12, for the benefit of starving tasks. The
+//! same total sleep in many short naps delays some frames by microseconds only, and prevents starvation. The thread
+//! also sleeps through long gaps, as far as it will certainly wake up in time, because the system under test may
+//! share its CPU.
 
-/// Of the time awake, a thread sleeps one part of this many: 6.7 %, above the 5 % that a kernel takes.
+/// Ratio of awake time to sleep: 6.7 % sleep, above the 5 % for which the kernel throttles.
 const AWAKE_PER_SLEEP: u64 = 14;
-/// So much is asked for at once: enough that a virtual CPU sleeps at all before the timer runs out (ns).
+/// Requested length of a nap: long enough that a virtual CPU goes idle before the timer expires (ns).
 const NAP_NS: u64 = 15_000;
-/// A nap within a gap may be so short.
+/// Minimum length of a nap within a gap (ns).
 const LEAST_NS: u64 = 10_000;
-/// A gap so long is slept through.
+/// Minimum gap that is always used for sleep (ns).
 const LONG_GAP_NS: u64 = 100_000;
-/// By how much a thread is woken late at worst is remembered, and less of it with each nap: one part of this many.
+/// Divisor of the decay: with each nap, the remembered worst wakeup latency shrinks by one part in this many.
 const FORGETTING: u64 = 64;
-/// A nap that was longer by more was held up, and says nothing of others.
+/// Maximum wakeup latency of an undisturbed nap (ns); a longer nap was disturbed and is not representative.
 const MOST_OVER_NS: u64 = 4 * NAP_NS;
-/// More is not kept for later. It is where a thread begins: from one trial to the next its CPU has rested for longer.
+/// Maximum sleep credit, and the initial credit: the CPU was idle for longer between trials (ns).
 const MOST_CREDIT_NS: i64 = 30_000_000;
-/// More is not made up for.
+/// Maximum sleep debt that is made up for (ns).
 const MOST_OWED_NS: i64 = 20_000_000;
 
-/// What a thread has slept of what it should.
+/// The sleep debt of a thread.
 #[derive(Debug)]
 pub struct Rest {
-    /// When it woke.
+    /// Sleep debt at the last wakeup (ns), and the time of that wakeup.
     owed_ns: i64,
     woken_ns: u64,
-    /// How much longer naps lasted than they were asked for, smoothed.
+    /// Smoothed wakeup latency (ns).
     over_ns: u64,
-    /// How much longer one of the last naps lasted at worst.
+    /// Decaying maximum wakeup latency (ns).
     worst_over_ns: u64,
-    /// So late the thread may be without harm.
+    /// Lateness that the thread may have without harm (ns).
     allowed_ns: u64,
 }
 
-/// One nap.
+/// The measurement of one nap.
 #[derive(Debug, Clone, Copy)]
 pub struct Nap {
-    /// So much was asked for.
+    /// Requested length (ns).
     pub asked_ns: u64,
-    /// When it began.
+    /// Start time (ns).
     pub begin_ns: u64,
-    /// When it ended.
+    /// End time (ns).
     pub end_ns: u64,
-    /// So long the thread was on the CPU meanwhile: to go to sleep, and to wake.
+    /// CPU time of the thread during the nap, for going to sleep and waking up (ns).
     pub run_ns: u64,
 }
 
 impl Rest {
-    /// Of a thread that is awake from `now_ns` on and may be `allowed_ns` late.
+    /// Create the state of a thread that is awake from `now_ns` on and may be late by `allowed_ns`.
     pub const fn new(now_ns: u64, allowed_ns: u64) -> Self {
         Self {
             owed_ns: -MOST_CREDIT_NS,
@@ -59,8 +60,9 @@ impl Rest {
         }
     }
 
-    /// How long to sleep at `now_ns` when nothing is to be done for `gap_ns`: in the gap, always in a long one, or a little
-    /// beyond it when it is time. None when enough was slept, or frames would be too late.
+    /// Return the length of a nap at `now_ns` before an idle gap of `gap_ns` (ns): always within a long gap; within a
+    /// short gap, or slightly beyond it, if sleep is owed. Return none if no sleep is owed, or frames would be too
+    /// late.
     #[inline]
     pub fn due(&self, now_ns: u64, gap_ns: u64) -> Option<u64> {
         let sure_ns = gap_ns.saturating_sub(self.worst_over_ns);
@@ -78,7 +80,7 @@ impl Rest {
         (owed_ns >= NAP_NS as i64 && self.allowed_ns > NAP_NS + self.over_ns).then_some(NAP_NS)
     }
 
-    /// Note what became of a nap.
+    /// Record a nap.
     pub fn slept(&mut self, nap: Nap) {
         let over_ns = nap.end_ns.saturating_sub(nap.begin_ns + nap.asked_ns);
         self.worst_over_ns = over_ns.max(self.worst_over_ns - self.worst_over_ns / FORGETTING);
@@ -102,8 +104,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A thread that has nothing to do for `gap_ns` every `gap_ns`, for a second, on a CPU that wakes it `over_ns` late and
-    /// takes half of that to sleep and to wake; its naps, and how long it was off the CPU.
+    /// Simulate a thread for one second. The thread has work every `gap_ns`; its CPU wakes it `over_ns` late and needs
+    /// half of that time to sleep and to wake. Return the naps of the thread and its time off the CPU.
     fn second(gap_ns: u64, allowed_ns: u64, over_ns: u64) -> (Vec<Nap>, u64) {
         let mut rest = Rest::new(0, allowed_ns);
         let (mut now_ns, mut naps, mut off_ns) = (0, Vec::new(), 0);
@@ -122,9 +124,10 @@ mod tests {
         (naps, off_ns)
     }
 
-    /// At every rate it is off the CPU for more than the 5 % that a kernel takes, beside what it rested before.
+    /// At every rate the thread is off the CPU for more than the 5 % that the kernel requires, even without its initial
+    /// credit.
     #[test]
-    fn a_thread_sleeps_more_than_a_kernel_takes() {
+    fn thread_sleeps_more_than_the_realtime_throttle_requires() {
         for gap_ns in [2_000, 10_000, 50_000, 99_000] {
             for over_ns in [3_000, 20_000] {
                 let (_, off_ns) = second(gap_ns, 128_000, over_ns);
@@ -136,7 +139,7 @@ mod tests {
 
     /// A program that shares its CPU never waits for long.
     #[test]
-    fn long_gaps_are_slept_through() {
+    fn thread_sleeps_through_long_gaps() {
         for gap_ns in [100_000, 200_000, 450_000] {
             for over_ns in [3_000, 20_000] {
                 let (naps, off_ns) = second(gap_ns, 0, over_ns);
@@ -151,9 +154,9 @@ mod tests {
         }
     }
 
-    /// Once woken late, it is awake earlier for a time.
+    /// After a late wake-up, the thread wakes earlier for a time.
     #[test]
-    fn a_thread_that_was_woken_late_sleeps_less_of_a_gap_for_a_while() {
+    fn thread_that_woke_late_sleeps_less_for_a_while() {
         let mut rest = Rest::new(0, 0);
         let nap = |rest: &mut Rest, begin_ns: u64, over_ns: u64| {
             let asked_ns = rest.due(begin_ns, 200_000)?;
@@ -168,27 +171,27 @@ mod tests {
     }
 
     #[test]
-    fn naps_in_a_long_gap_make_nothing_late() {
+    fn naps_in_long_gaps_delay_no_frame() {
         let (naps, _) = second(100_000, 0, 20_000);
         assert!(!naps.is_empty());
         assert!(naps.iter().skip(20).all(|nap| nap.end_ns - nap.begin_ns <= 100_000));
     }
 
     #[test]
-    fn naps_that_would_make_frames_too_late_are_left_out() {
+    fn naps_that_would_delay_frames_too_much_are_skipped() {
         assert_eq!(second(2_000, 30_000, 20_000).0.len(), 0);
         assert!(second(2_000, 40_000, 20_000).0.len() > 1000);
     }
 
     #[test]
-    fn a_short_trial_is_sent_without_a_nap() {
+    fn short_trial_is_sent_without_a_nap() {
         let (naps, _) = second(10_000, 640_000, 20_000);
         assert!(naps[0].begin_ns > 400 * MS, "{:?}", naps[0]);
     }
 
-    /// A nap that was held up for 50 ms is no reason to sleep no more.
+    /// A single nap that was prolonged to 50 ms does not end the use of naps.
     #[test]
-    fn one_long_nap_says_nothing_of_the_next() {
+    fn single_long_nap_does_not_prevent_later_naps() {
         let mut rest = Rest::new(0, 640_000);
         let begin_ns = 500 * MS;
         let asked_ns = rest.due(begin_ns, 10_000).unwrap();

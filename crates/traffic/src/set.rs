@@ -1,4 +1,4 @@
-//! Ports of which trials run one after another, each ended at once when the set is closed.
+//! A set of ports for consecutive trials; closing the set ends a running trial at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
@@ -13,17 +13,17 @@ use crate::trial;
 
 /// The ports of one set.
 pub struct PortSet {
-    /// In the order asked for.
+    /// Ports in the order of the request.
     pub ports: Vec<OpenPort>,
     clock: StampClock,
     stop: AtomicBool,
     running: Mutex<()>,
-    /// What was recorded elsewhere and is sent through them.
+    /// Uploaded recordings for replay through the ports.
     pub recordings: Library,
 }
 
 impl PortSet {
-    /// A set of `ports`; calibrates its clock for some milliseconds.
+    /// Create a set of `ports` and calibrate its clock, which takes some milliseconds.
     pub fn new(ports: Vec<OpenPort>) -> Self {
         let (stop, running) = (AtomicBool::new(false), Mutex::default());
         Self { ports, clock: StampClock::new(), stop, running, recordings: Library::default() }
@@ -32,7 +32,8 @@ impl PortSet {
     /// Run one trial to its end.
     ///
     /// # Errors
-    /// The error of a reply: the set is busy, the parameters do not fit it, or an interface failed.
+    /// Returns an error object for the reply, if the set is busy, the parameters do not fit the set, or an interface
+    /// failed.
     pub fn run(&self, params: &TrafficRun) -> Result<TrafficRan, ErrorObject> {
         let Ok(_running) = self.running.try_lock() else {
             let message = format!("set '{}' runs a trial already; wait for it or close the set", params.id);
@@ -42,9 +43,9 @@ impl PortSet {
         trial::run(&self.ports, params, &self.recordings.whole(), &self.clock, &self.stop)
     }
 
-    /// End a trial that runs, and wait for its threads; none begins afterwards.
+    /// End a running trial, wait for its threads, and refuse further trials.
     pub fn stop(&self) {
-        // Relaxed: only a flag; the lock below orders the rest.
+        // Relaxed: the value is only a flag; the lock below orders all other accesses.
         self.stop.store(true, Ordering::Relaxed);
         drop(lock(&self.running));
     }

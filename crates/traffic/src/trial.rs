@@ -1,4 +1,5 @@
-//! One trial: checks it, starts its threads together, watches them, and puts their books together.
+//! The run of one trial: validate the parameters, start all threads together, monitor them, and combine their
+//! results.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -19,9 +20,9 @@ use crate::receive::{Listener, Phase, Received};
 use crate::report::{self, Books};
 use crate::send::{Sender, Sent};
 
-/// From the moment all threads are ready to the first frame.
+/// Time from the readiness of all threads to the first frame (ns).
 const LEAD_NS: u64 = 1_000_000;
-/// How often the trial is looked after, and how often stolen time is read even if nothing stalls.
+/// Interval of monitoring the trial, and the number of intervals between readings of steal time without stalls.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS_PER_READING: u32 = 10;
 
@@ -37,13 +38,13 @@ pub fn run(
     let cast = Cast::new(ports, params, recordings)?;
     let books = perform(&cast, clock, stop)?;
     let (senders, receivers) = report::assemble(&cast, params, books)?;
-    // Relaxed: only a flag.
+    // Relaxed: the value is only a flag.
     let ended_early = stop.load(Ordering::Relaxed);
     let shared_cpus = cast.shared_cpus();
     Ok(TrafficRan { begin_ns, end_ns: clock::now_ns(), ended_early, senders, receivers, shared_cpus })
 }
 
-/// Start all threads, let them begin together, wait for them.
+/// Start all threads, synchronize their start, and wait for their results.
 fn perform(cast: &Cast<'_>, clock: &StampClock, stop: &AtomicBool) -> Result<Books, ErrorObject> {
     let accounts = cast.receivers.iter().map(ReceiverRole::account).collect::<Result<Vec<_>, _>>()?;
     let stage = Stage::new();
@@ -78,7 +79,7 @@ fn perform(cast: &Cast<'_>, clock: &StampClock, stop: &AtomicBool) -> Result<Boo
     })
 }
 
-/// What the threads of one sender did, their ports read once more.
+/// Return the results of one sender's threads, after reading their port counters again.
 fn read_again(
     role: &SenderRole<'_>,
     threads: &mut impl Iterator<Item = Sent>,
@@ -94,14 +95,14 @@ fn read_again(
     Ok(all)
 }
 
-/// Where threads wait for each other.
+/// The synchronization of the threads.
 struct Stage {
     ready: AtomicUsize,
     senders_ended: AtomicUsize,
     listeners_ended: AtomicUsize,
-    /// When the first frame is due; 0 until that is known.
+    /// Due time of the first frame; 0 until it is set.
     start_ns: AtomicU64,
-    /// Senders end now, or never begin.
+    /// Whether senders must stop, or not start.
     halt: AtomicBool,
     stalled: AtomicBool,
     phase: Phase,
@@ -122,15 +123,15 @@ impl Stage {
         }
     }
 
-    // All flags are relaxed: they say only that it is time; what threads found out is read after they were joined.
+    // All flags are relaxed: they publish no data; results are read after the threads were joined.
 
-    /// End everything now.
+    /// Stop all threads now.
     fn halt(&self) {
         self.halt.store(true, Ordering::Relaxed);
         self.phase.stop();
     }
 
-    /// Called by the threads: be ready, and wait for the start; none when the trial is off.
+    /// Report that the calling thread is ready, and wait for the start time; return none if the trial is cancelled.
     fn wait_for_start(&self) -> Option<Nanos> {
         self.ready.fetch_add(1, Ordering::Relaxed);
         self.director.unpark();
@@ -143,7 +144,7 @@ impl Stage {
         None
     }
 
-    /// Set the start as soon as all `threads` are ready.
+    /// Set the start time as soon as all `threads` threads are ready.
     fn begin(&self, threads: usize) {
         while self.ready.load(Ordering::Relaxed) < threads && !self.halt.load(Ordering::Relaxed) {
             thread::park_timeout(LOOK);
@@ -151,8 +152,8 @@ impl Stage {
         self.start_ns.store(clock::now_ns() + LEAD_NS, Ordering::Relaxed);
     }
 
-    /// Wait until `all` have `ended`; meanwhile read stolen time, often where threads stall and seldom where they do not, because
-    /// a reading takes a CPU from them for a moment.
+    /// Wait until `all` threads have `ended`. Read steal time during the wait: often if threads stall, else rarely,
+    /// because a reading briefly takes a CPU from the threads.
     fn look_after(&self, ended: &AtomicUsize, all: usize, stop: &AtomicBool, steal: &mut StealLog) {
         let mut looks = 0;
         while ended.load(Ordering::Relaxed) < all {
@@ -168,7 +169,7 @@ impl Stage {
     }
 }
 
-/// Why a thread brought nothing back.
+/// The reason why a thread has no result.
 enum Failure {
     Off,
     Pin(usize, std::io::Error),
@@ -196,7 +197,7 @@ fn spawn<'scope, T: Send + 'scope>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'scope,
 ) -> Thread<'scope, T> {
     let handle = thread::Builder::new().spawn_scoped(scope, move || {
-        // Also when the work panics.
+        // The guard also runs if the work panics.
         let _end = End { stage, ended };
         let outcome = work();
         if outcome.is_err() {
@@ -211,7 +212,7 @@ fn spawn<'scope, T: Send + 'scope>(
     Thread { handle, interface: &port.params.interface }
 }
 
-/// Tells the director that a thread has ended.
+/// Reports the end of a thread to the thread that directs the trial, on drop.
 struct End<'scope> {
     stage: &'scope Stage,
     ended: &'scope AtomicUsize,
@@ -256,7 +257,7 @@ impl<T> Thread<'_, T> {
     }
 }
 
-/// Put the calling thread where it was asked to run, at its priority.
+/// Pin the calling thread to its CPU and set its priority.
 fn place(cpu: Option<usize>, priority: Option<u8>) -> Result<(), Failure> {
     cpu.map_or(Ok(()), |cpu| iolab_sys::thread::pin(cpu).map_err(|error| Failure::Pin(cpu, error)))?;
     priority.map_or(Ok(()), |priority| {
@@ -271,9 +272,10 @@ fn send(role: &SenderRole<'_>, share: Share, clock: StampClock, stage: &Stage) -
     let port = half.as_deref_mut().ok_or(Failure::Off)?;
     let sender = Sender::new(port, &role.plan, clock, &stage.halt, &stage.stalled)?;
     let start = stage.wait_for_start().ok_or(Failure::Off)?;
-    // The plan made one like it when it was checked.
+    // The plan created an equal generator when it was validated.
     let generator = role.plan.generator(start, share).map_err(|_| Failure::Off)?;
-    // One sender's gaps are known as they come; those of several only when their times are laid together.
+    // The gaps of a single thread are recorded directly; the gaps of several threads are computed from the merged
+    // transmit times.
     let departures = (share.of > 1).then(|| Departures::new(start, role.plan.most_frames()));
     Ok(sender.run(generator, start, departures, role.patience)?)
 }

@@ -1,1 +1,1 @@
-"""Talking to one agent: transports, client, and an in-memory fake."""
+"""Communication with one agent: transports, and the client."""

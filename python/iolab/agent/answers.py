@@ -1,4 +1,5 @@
-"""Answers of an agent with more than their fields, by hand: the generated ones are in `messages`."""
+"""Types of an agent's answers that have methods and are written by hand; the module `messages` has the generated
+types."""
 
 from collections.abc import Mapping
 from dataclasses import field, fields, replace
@@ -22,29 +23,29 @@ from iolab.locale import Phrase, Text
 
 @frozen
 class Refusal:
-    """An answer that is an error; whatever it lacks, that it is one is reported."""
+    """An error answer; the defaults cover missing fields, so that an incomplete answer is still reported."""
 
     code: int = 0
-    """Which."""
+    """Error code."""
     message: str = ""
-    """In words."""
+    """Error message."""
     data: Json = None
-    """What a program may want to know."""
+    """Additional data for programs."""
 
 
 class CommandResult(CommandEnded):
-    """A program that ran to its end."""
+    """The result of a program that ran to its end."""
 
     __slots__ = ()
 
     @property
     def succeeded(self) -> bool:
-        """Whether it ended with status 0 in time."""
+        """Whether the program exited with status 0 in time."""
         return self.exit_status == 0 and not self.timed_out
 
     @property
     def complaint(self) -> Text:
-        """What it said of its failure; of one that said nothing, how it ended."""
+        """Error message of the program; if there is none, the program's exit status."""
         if said := (self.stderr or self.stdout).strip()[:500]:
             return said
         if self.timed_out:
@@ -56,54 +57,57 @@ class CommandResult(CommandEnded):
 
 @frozen(kw_only=True)
 class Observation:
-    """What one sampler read; only the fields that this side uses are typed, the raw reading is stored whole."""
+    """The reading of one sampler.
+
+    Only the fields that the controller uses are typed; the raw reading is stored whole.
+    """
 
     sampler: str
-    """Which sampler."""
+    """Name of the sampler."""
     netns: str | None = None
-    """Namespace it read."""
+    """Namespace of the reading."""
     begin_ns: Count
-    """Start of reading [ns, monotonic]."""
+    """Time at which the reading started [ns, monotonic]."""
     end_ns: Count
-    """End of reading [ns, monotonic]."""
+    """Time at which the reading ended [ns, monotonic]."""
     cpus: tuple[dict[str, int], ...] = ()
-    """Rows of `cpu` and `softnet`."""
+    """Rows of the samplers `cpu` and `softnet`."""
     interfaces: tuple[InterfaceCounters, ...] = ()
-    """Rows of `interfaces`."""
+    """Rows of the sampler `interfaces`."""
     qdiscs: tuple[QdiscCounters, ...] = ()
-    """Rows of `qdiscs`."""
+    """Rows of the sampler `qdiscs`."""
     drops: tuple[DropCounters, ...] = ()
-    """Rows of `drops`."""
+    """Rows of the sampler `drops`."""
     threads: tuple[ThreadTimes, ...] = ()
-    """Rows of `threads`."""
+    """Rows of the sampler `threads`."""
     sockets: tuple[SocketCounters, ...] = ()
-    """Rows of `sockets`."""
+    """Rows of the sampler `sockets`."""
     settings: tuple[SettingValues, ...] = ()
-    """Rows of `settings` and `processors`."""
+    """Rows of the samplers `settings` and `processors`."""
 
 
 @frozen
 class Reading:
-    """What was read together."""
+    """The readings of several samplers at one time."""
 
     observations: tuple[Observation, ...]
-    """One per sampler and namespace."""
+    """One observation per sampler and namespace."""
     raw: Json = field(default=None, compare=False)
-    """The same, as received."""
+    """The observations as received."""
     agent: str = ""
-    """The machine whose agent read it; empty: this computer."""
+    """Machine of the agent; empty: the local host."""
 
     def cpu_times(self) -> tuple[CpuTimes, ...]:
-        """Return the time of every CPU."""
+        """Return the times of every CPU."""
         rows = [row for seen in self.observations if seen.sampler == "cpu" for row in seen.cpus]
         return tuple(decode(CpuTimes, row, Phrase("agent.cpu-times"), agent=self.agent) for row in rows)
 
     def threads(self) -> tuple[ThreadTimes, ...]:
-        """Return the time of every thread."""
+        """Return the times of every thread."""
         return tuple(row for seen in self.observations for row in seen.threads)
 
     def setting(self, netns: str | None, place: str, name: str = "") -> Mapping[str, str]:
-        """Return what is in effect at a place; empty where it was not read."""
+        """Return the value of a setting at a place; empty if the setting was not read."""
         for seen in self.observations:
             if seen.sampler == "settings" and seen.netns == netns:
                 for row in seen.settings:
@@ -112,7 +116,7 @@ class Reading:
         return {}
 
     def interface(self, netns: str | None, name: str) -> InterfaceCounters | None:
-        """Return the counters of one interface, or None where it was not read."""
+        """Return the counters of one interface, or None if they were not read."""
         for seen in self.observations:
             if seen.sampler == "interfaces" and seen.netns == netns:
                 return next((row for row in seen.interfaces if row.name == name), None)
@@ -120,7 +124,10 @@ class Reading:
 
 
 def counted_since(before: WayCounts, now: WayCounts) -> WayCounts:
-    """Return what was counted since an earlier reading; frames on their way, and the longest time, are as now."""
+    """Return the counts since an earlier reading of the same direction.
+
+    `held_frames` and `latest_ns` are not counters, so they keep their current values.
+    """
     earlier = {stage.kind: stage.lost_frames for stage in before.stages}
     stages = tuple(
         replace(stage, lost_frames=stage.lost_frames - earlier.get(stage.kind, 0)) for stage in now.stages

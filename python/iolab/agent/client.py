@@ -1,4 +1,4 @@
-"""The controller's side of one agent: requests, replies matched by id, every wait bounded."""
+"""The controller's client of one agent: requests, replies matched by ID, and a time limit for every wait."""
 
 import itertools
 import json
@@ -26,39 +26,40 @@ from iolab.locale import Phrase, Text
 __all__ = ["ALL_SAMPLERS", "UNDO_DEADLINE_S", "Agent", "Pending", "Refused"]
 
 HELLO_DEADLINE_S = 30.0
-"""The agent says hello within milliseconds; a loaded machine may take seconds."""
+"""Time limit of the greeting; the agent sends it within milliseconds, on a busy host within seconds."""
 REPLY_SLACK_S = 30.0
-"""Added to a request's own deadline before the agent is called lost; busy hosts stand still for seconds."""
+"""Time added to a request's own deadline before the agent counts as lost; busy hosts stall for seconds."""
 COMMAND_TIMEOUT_MS = 60_000
-"""Configuration commands take milliseconds, but a guest on a guest on a busy computer may need 10 s to load a bridge's
-module; this bounds a kernel that hangs."""
+"""Time limit of configuration commands, which take milliseconds; a nested guest on a busy host may need 10 s to
+load a bridge's module. The limit detects kernels that hang."""
 UNDO_DEADLINE_S = 60.0
-"""Undoing a large lab takes about a second; this bounds a kernel that hangs."""
+"""Time limit of an undo; a large lab takes about a second. The limit detects kernels that hang."""
 MOST_AT_ONCE = 448
-"""Requests under way: an agent works on 512 at once and refuses more. A lab of hundreds of machines has thousands."""
+"""Maximum number of requests in flight: an agent processes 512 requests at once and rejects more. The setup of a lab
+with hundreds of machines needs thousands of requests."""
 GONE_DEADLINE_S = 5.0
-"""An agent from which nothing more comes has ended, or does so at once."""
+"""Time limit for the exit of an agent that has closed its output."""
 ENDED = "relay.ended"
-"""The notification that nothing more comes through a relay."""
+"""Notification that a relay is closed."""
 T = TypeVar("T")
 ALL_SAMPLERS = ("cpu", "threads", "softirq", "softnet", "interfaces", "qdiscs")
 
 
 Listener = Callable[[str, Json], None]
-"""Takes a notification: its method and parameters; called by the thread that reads, so it must not wait."""
+"""Callback for notifications, with method and parameters; the reader thread calls it, so it must not block."""
 
 
 class AgentLost(AgentError):
-    """The agent is gone, or does not answer."""
+    """The agent is lost, or does not answer."""
 
     def __init__(self, name: str, message: Text) -> None:
         super().__init__(message)
         self.name = name
-        """Of the agent; empty: that of this computer."""
+        """Machine of the agent; empty: the local host."""
 
 
 class Pending:
-    """A request under way."""
+    """A request in flight."""
 
     def __init__(self, method: str, transport: Transport, name: str = "") -> None:
         self._method = method
@@ -68,20 +69,20 @@ class Pending:
         self._reply: Json = None
 
     def settle(self, reply: Json) -> None:
-        """Take the reply, or None when the agent is gone; the first one stays."""
+        """Store the reply, or None if the agent is lost; later calls are ignored."""
         if not self._done.is_set():
             self._reply = reply
             self._done.set()
 
     def settled_within(self, limit_s: float) -> bool:
-        """Wait for the reply, or the agent's end, no longer than this; tell whether it came."""
+        """Wait for the reply or the agent's end, up to a time limit; return whether the reply arrived."""
         return self._done.wait(limit_s)
 
     def result(self, deadline_s: float) -> Json:
-        """Wait for the result.
+        """Wait for the result and return it.
 
         Raises:
-            AgentLost: the agent is gone or does not answer in time.
+            AgentLost: the agent is lost or does not answer in time.
             Refused: the agent answered with an error.
         """
         patience_s = deadline_s + self._transport.notice_s
@@ -104,25 +105,25 @@ class Pending:
         return Phrase("agent.waiting-for-answer", who=who, method=self._method, seen=seen)
 
     def read(self, shape: type[T], deadline_s: float) -> T:
-        """Wait for the result and return it as `shape`.
+        """Wait for the result and decode it to the type `shape`.
 
         Raises:
-            AgentLost: the agent is gone or does not answer in time.
+            AgentLost: the agent is lost or does not answer in time.
             Refused: the agent answered with an error.
-            BadAnswer: the result does not have that shape.
+            BadAnswer: the result does not fit this type.
         """
         what = Phrase("agent.result-of", method=self._method)
         return decode(shape, self.result(deadline_s), what, agent=self._name)
 
 
 class Agent:
-    """One agent, ready for requests. Use as a context manager: leaving it undoes everything."""
+    """A connected agent. Use the agent as a context manager: leaving the context undoes all changes."""
 
     def __init__(
         self, transport: Transport, *, name: str = "", hello_deadline_s: float = HELLO_DEADLINE_S
     ) -> None:
         self.name = name
-        """Of the machine whose kernel it is on; empty: this computer."""
+        """Machine whose kernel the agent manages; empty: the local host."""
         self._transport = transport
         self._ids = itertools.count(1)
         self._listeners: dict[str, Listener] = {}
@@ -143,29 +144,30 @@ class Agent:
         self.close()
 
     def close(self) -> Text:
-        """Let the agent undo everything and end; return what went wrong, or an empty string."""
+        """Let the agent undo all changes and exit; return the errors as text, or an empty string."""
         return self._transport.close(GONE_DEADLINE_S if self._gone else UNDO_DEADLINE_S)
 
     @property
     def transport(self) -> Transport:
-        """How it is reached."""
+        """Transport of the agent."""
         return self._transport
 
     @property
     def gone(self) -> bool:
-        """Whether nothing more can come from it."""
+        """Whether the connection to the agent has ended."""
         return self._gone
 
     def last_words(self) -> Text:
-        """Return the end of what it, or its machine, said."""
+        """Return the last output of the agent, or of its machine."""
         return self._transport.last_words()
 
     # Requests ---------------------------------------------------------------------------------------------
 
     def begin(self, method: str, params: Mapping[str, Json]) -> Pending:
-        """Send a request without waiting for its reply; waiting for it fails when the agent is gone.
+        """Send a request without waiting for its reply; the wait for the reply raises an error if the agent is lost.
 
-        While as many as an agent may have are under way, it waits for one of them; after a time the agent decides.
+        If the maximum number of requests is in flight, wait for one of them; after a time limit, send the request
+        anyway.
         """
         pending = Pending(method, self._transport, self.name)
         with self._lock:
@@ -185,25 +187,25 @@ class Agent:
         return pending
 
     def listen(self, subject: str, listener: Listener) -> None:
-        """Give the notifications about a subject (their `id`) to a listener, the last one that asked for them."""
+        """Deliver the notifications about a subject (their `id`) to a listener, which replaces an earlier one."""
         with self._lock:
             if not self._gone:
                 self._listeners[subject] = listener
 
     def ignore(self, subject: str, listener: Listener) -> None:
-        """Give a listener nothing more; who has asked for the same subject since keeps listening."""
+        """Stop the delivery to a listener; a newer listener for the same subject is unaffected."""
         with self._lock:
             if self._listeners.get(subject) == listener:
                 del self._listeners[subject]
 
     def call(self, method: str, params: Mapping[str, Json], deadline_s: float = REPLY_SLACK_S) -> Json:
-        """Send a request and wait for its result, whatever it is."""
+        """Send a request, wait for its result, and return the result undecoded."""
         return self.begin(method, params).result(deadline_s)
 
     def ask(
         self, shape: type[T], method: str, params: Mapping[str, Json], deadline_s: float = REPLY_SLACK_S
     ) -> T:
-        """Send a request and wait for its result, which has that shape."""
+        """Send a request, wait for its result, and decode the result to the type `shape`."""
         return self.begin(method, params).read(shape, deadline_s)
 
     def ping(self) -> int:
@@ -211,10 +213,10 @@ class Agent:
         return self.ask(Pong, "agent.ping", {}).now_ns
 
     def lease(self, lab: str, resources: Sequence[Resource]) -> Leased:
-        """Take a lease on all these resources, for a lab; what dead holders left is undone first.
+        """Lease all these resources for a lab; the agent first undoes the changes of earlier holders that were killed.
 
         Raises:
-            Refused: another agent holds one of them (`is_busy`).
+            Refused: a different agent holds one of the resources (`is_busy`).
         """
         wanted = [{"name": one.name, "shared": one.shared} for one in resources]
         params = {"lab": lab, "resources": wanted}
@@ -240,7 +242,7 @@ class Agent:
         undo: Json = None,
         undo_key: str | None = None,
     ) -> list[CommandResult]:
-        """Run (argv, netns) pairs at the same time; return their results in order."""
+        """Run programs, given as (argv, netns) pairs, in parallel; return their results in the same order."""
         waiting = [
             self.begin(
                 "command.run",
@@ -275,8 +277,9 @@ class Agent:
     ) -> ProcessStarted:
         """Start a supervised process, and wait until it is ready.
 
-        It runs on those CPUs alone where any are given, and as a user of its own where what this one reads and writes
-        is given. With `confined` it reaches what is named there, and nothing else (contract, process.start).
+        If `cpus` is given, the process runs only on these CPUs. With `own_user`, which lists readable and writable
+        paths, it runs as a dedicated user. With `confined`, it can access only the objects that `confined` lists
+        (contract, process.start).
         """
         params = {
             "id": name,
@@ -295,7 +298,7 @@ class Agent:
         return self.ask(ProcessStarted, "process.start", params, timeout_ms / 1000 + REPLY_SLACK_S)
 
     def wait(self, name: str, timeout_ms: int) -> ProcessEnded:
-        """Wait for a supervised process to end, and collect it."""
+        """Wait until a supervised process exits, and return its result."""
         params = {"id": name, "timeout_ms": timeout_ms}
         return self.ask(ProcessEnded, "process.wait", params, timeout_ms / 1000 + REPLY_SLACK_S)
 
@@ -348,14 +351,18 @@ class Agent:
     def _settle(self, message: dict[str, Json]) -> None:
         number = message.get("id")
         with self._lock:
-            pending = self._pending.pop(number, None) if type(number) is int else None  # true is no 1
+            # isinstance() would accept the ID `true`, which is equal to 1.
+            pending = self._pending.pop(number, None) if type(number) is int else None
             self._lock.notify()
         if pending is not None:
             pending.settle(message)
 
 
 def _refuse_other_version(spoken: str) -> None:
-    """Raise unless an agent speaks our version or a newer minor one: an older one leaves out what figures need."""
+    """Raise an error unless the agent has the same protocol version or a newer minor one.
+
+    Older agents omit values from which figures are computed.
+    """
     words = spoken.split(".")
     numbers = tuple(int(word) for word in words if word.isdecimal())
     if len(numbers) != len(words) or numbers[:1] != PROTOCOL[:1] or numbers < PROTOCOL:

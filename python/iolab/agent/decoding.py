@@ -1,4 +1,4 @@
-"""What agents answer, and what programs beside them print, as types: whatever does not fit is a bad answer."""
+"""Decode answers of agents and output of programs to types; data that does not fit its type is a bad answer."""
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
@@ -13,22 +13,23 @@ from iolab.untrusted_json import read_untrusted
 
 T = TypeVar("T")
 Count = Annotated[int, Field(ge=0, strict=True)]
-"""A whole number that is never below 0: of frames, bytes, nanoseconds."""
+"""A non-negative whole number, such as a number of frames, bytes or nanoseconds."""
 
 
 def check_sums(histogram: Any) -> None:
-    """Refuse counts that do not add up: quantiles of them would be of nothing.
+    """Reject histograms whose buckets do not sum to the count, because their quantiles would be wrong.
 
     Raises:
-        ValueError: the buckets do not have as many values as were counted.
+        ValueError: the sum of the buckets differs from the count.
     """
     counted = histogram.above + sum(count for _, count in histogram.buckets)
     if counted != histogram.count:
-        raise ValueError(f"{counted} values are in the buckets, and {histogram.count} were counted")
+        raise ValueError(Phrase("agent.histogram-sums-differ", counted=counted, count=histogram.count))
 
 
 def read_message(line: str) -> dict[str, Any]:
-    """Return a message; an empty one for a line that holds none: its request ends at its deadline."""
+    """Return the message in a line. If the line contains no message, return an empty message; its request then times
+    out."""
     try:
         message = read_untrusted(line)
     except ValueError:
@@ -37,20 +38,20 @@ def read_message(line: str) -> dict[str, Any]:
 
 
 class BadAnswer(AgentError):
-    """An agent answered in a shape that this side does not know."""
+    """An answer of an agent that does not have the expected type."""
 
     def __init__(self, agent: str, message: Text) -> None:
         super().__init__(message)
         self.agent = agent
-        """The machine whose agent it is; empty: that of this computer."""
+        """Machine of the agent; empty: the local host."""
 
 
 @contextmanager
 def understood(agent: str, what: Text) -> Iterator[None]:
-    """Read what a program on a machine printed; what cannot be understood is a bad answer of that machine.
+    """Parse a program's output on a machine; output that cannot be parsed is a bad answer from that machine.
 
     Raises:
-        BadAnswer: reading it failed.
+        BadAnswer: parsing failed.
     """
     try:
         yield
@@ -60,10 +61,10 @@ def understood(agent: str, what: Text) -> Iterator[None]:
 
 
 def decode(shape: type[T], value: Any, what: Text, *, agent: str = "") -> T:
-    """Return `value`, which the agent of that machine answered, as `shape`.
+    """Decode `value`, a part of an agent's answer, to the type `shape`.
 
     Raises:
-        BadAnswer: it does not have that shape.
+        BadAnswer: the value does not fit this type.
     """
     try:
         read: T = _adapter(cast(Hashable, shape)).validate_python(value)

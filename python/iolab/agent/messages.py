@@ -17,12 +17,12 @@ PROTOCOL = (1, 6)
 
 @frozen
 class Resource:
-    """A resource of a kernel that is leased."""
+    """A leasable resource of a kernel."""
 
     name: str
-    """Its name, `KIND:WHICH`: `port:eth1`, `cpu:3`, `disk:8:16`."""
+    """The resource's name, `KIND:WHICH`: `port:eth1`, `cpu:3`, `disk:8:16`."""
     shared: bool = False
-    """Whether others may share it."""
+    """Whether other agents may share the resource."""
 
 
 @frozen
@@ -30,13 +30,13 @@ class Holder:
     """An agent that holds a lease."""
 
     pid: Count
-    """Its process."""
+    """The agent's process number."""
     lab: str
-    """Its lab."""
+    """The agent's lab."""
     resources: tuple[Resource, ...]
-    """What it holds; in a refusal only what is in the way."""
+    """The leased resources; in a rejected request, only those in conflict."""
     stopped: bool
-    """Whether it is stopped (SIGSTOP)."""
+    """Whether the agent is stopped (SIGSTOP)."""
 
 
 @frozen
@@ -44,141 +44,143 @@ class Predecessor:
     """The journal of an agent that died before it had undone its changes."""
 
     journal: str
-    """The journal's id."""
+    """The journal's identifier."""
     pid: Count
-    """The dead agent."""
+    """The dead agent's process number."""
     started_ns: Count
-    """When it began [ns, its monotonic clock]."""
+    """Start of the dead agent [ns, on its monotonic clock]."""
     entries: Count
-    """How many changes are not undone."""
+    """Number of changes that are not undone."""
+    lab: str = ""
+    """The lab of the dead agent; empty: the agent had no lease."""
 
 
 @frozen
 class Hello:
-    """Who the agent is, what it can do, what it found."""
+    """The agent's identity, its abilities, and the state of its host."""
 
     protocol: str
-    """The protocol's version, `major.minor`."""
+    """Protocol version, `major.minor`."""
     version: str
-    """The agent's version."""
+    """Agent version."""
     build: str
-    """The digest of the agent's binary."""
+    """Digest of the agent's binary."""
     pid: Count
-    """The agent's process."""
+    """Process number of the agent."""
     uid: Count
-    """The user it works for, as seen outside its namespaces."""
+    """The agent's user, as seen from outside its namespaces."""
     rootless: bool
-    """Whether it made its own user, network and mount namespaces."""
+    """Whether the agent created its own user, network and mount namespaces."""
     state_dir: str
-    """Where its lock and journals are."""
+    """Folder of the agent's lock and journals."""
     capabilities: tuple[str, ...]
-    """What it can do on this host now."""
+    """The features that the agent can use on this host now."""
     limits: tuple[str, ...] = ()
-    """Why it cannot do the rest, one sentence each."""
+    """The reasons why the agent cannot use other features, one sentence each."""
     busy_pid: Count | None = None
-    """The agent that works on this host alone."""
+    """The agent that uses this host exclusively."""
     holders: tuple[Holder, ...] = ()
-    """All agents that hold leases here."""
+    """All agents with leases on this host."""
     predecessors: tuple[Predecessor, ...] = ()
     """Journals of dead agents."""
 
 
 @frozen
 class Pong:
-    """Of `agent.ping`."""
+    """Result of `agent.ping`."""
 
     now_ns: Count
-    """The agent's clock [ns]."""
+    """Time on the agent's clock [ns]."""
 
 
 @frozen(kw_only=True)
 class CommandEnded:
-    """Of `command.run`."""
+    """Result of `command.run`."""
 
     exit_status: int | None = None
-    """Its exit status, when it exited."""
+    """Exit status, if the program exited."""
     signal: int | None = None
-    """The signal that ended it."""
+    """The signal that killed the program."""
     timed_out: bool
-    """Whether it was killed because its time was over."""
+    """Whether the program was killed at its time limit."""
     stdout: str
     """Standard output."""
     stderr: str
     """Standard error."""
     stdout_dropped_bytes: Count
-    """Bytes of standard output that were not kept."""
+    """Number of bytes of standard output that were not kept."""
     stderr_dropped_bytes: Count
-    """Bytes of standard error that were not kept."""
+    """Number of bytes of standard error that were not kept."""
     begin_ns: Count
-    """When it was started [ns]."""
+    """Start of the program [ns]."""
     end_ns: Count
-    """When its end was seen [ns]."""
+    """Time at which the program's end was observed [ns]."""
 
 
 @frozen(kw_only=True)
 class Walls:
-    """The walls around a confined program that not every kernel and user namespace has, as the kernel
-    granted them."""
+    """The restrictions of a confined program that depend on the kernel and the user namespace, as the
+    kernel granted them."""
 
     user: Count | None = None
-    """The user that it became; none where a user namespace has no other."""
+    """The program's user; none if the user namespace has no other user."""
     landlock_abi: Count | None = None
-    """The version of Landlock's interface that limits it."""
+    """The version of the Landlock ABI that restricts the program."""
     seccomp: bool
-    """Whether a seccomp filter limits its system calls."""
+    """Whether a seccomp filter restricts its system calls."""
 
 
 @frozen
 class ProcessStarted:
-    """Of `process.start`."""
+    """Result of `process.start`."""
 
     pid: Count
-    """The process, also its group."""
+    """Process number, which is also that of its process group."""
     begin_ns: Count
-    """When it was started [ns]."""
+    """Start of the program [ns]."""
     ready_ns: Count
-    """When it was seen ready [ns]."""
+    """Time at which the program was ready [ns]."""
     walls: Walls | None = None
-    """What a confined program is limited by."""
+    """The restrictions of a confined program."""
 
 
 @frozen(kw_only=True)
 class ProcessEnded:
-    """Of `process.wait` and `process.stop`."""
+    """Result of `process.wait` and `process.stop`."""
 
     exit_status: int | None = None
-    """Its exit status, when it exited."""
+    """Exit status, if the program exited."""
     signal: int | None = None
-    """The signal that ended it."""
+    """The signal that killed the program."""
     stdout: str
     """Standard output."""
     stderr: str
     """Standard error."""
     stdout_dropped_bytes: Count
-    """Bytes of standard output that were not kept."""
+    """Number of bytes of standard output that were not kept."""
     stderr_dropped_bytes: Count
-    """Bytes of standard error that were not kept."""
+    """Number of bytes of standard error that were not kept."""
     begin_ns: Count
-    """When it was started [ns]."""
+    """Start of the program [ns]."""
     end_ns: Count
-    """When its end was seen [ns]."""
+    """Time at which the program's end was observed [ns]."""
     cpu_user_ns: Count
-    """CPU time in user mode, with the children it waited for [ns]."""
+    """CPU time in user mode, including that of reaped children [ns]."""
     cpu_system_ns: Count
-    """CPU time in the kernel, with the children it waited for [ns]."""
+    """CPU time in the kernel, including that of reaped children [ns]."""
 
 
 @frozen
 class FolderMade:
-    """Of `folder.create`."""
+    """Result of `folder.create`."""
 
     path: str
-    """Where it is."""
+    """The folder's path."""
 
 
 @frozen
 class SettingValue:
-    """Of `setting.read`."""
+    """Result of `setting.read`."""
 
     value: str
     """The value without its newline."""
@@ -186,7 +188,7 @@ class SettingValue:
 
 @frozen
 class SettingOriginal:
-    """Of `setting.write`."""
+    """Result of `setting.write`."""
 
     original: str
     """The value before the first write."""
@@ -194,91 +196,91 @@ class SettingOriginal:
 
 @frozen
 class UndoFailure:
-    """A change that could not be taken back; it stays in the journal."""
+    """A change that could not be undone; it stays in the journal."""
 
     sequence: Count
-    """Its place in the journal."""
+    """The change's number in the journal."""
     undo_key: str
-    """Its name."""
+    """The change's name."""
     undo: dict[str, Json]
-    """How it is taken back."""
+    """How to undo the change."""
     reason: str
-    """What was seen."""
+    """The error."""
 
 
 @frozen
 class UndoReport:
-    """Of `journal.undo` and `agent.exit`."""
+    """Result of `journal.undo` and `agent.exit`."""
 
     undone: Count
-    """How many changes were taken back."""
+    """Number of changes that were undone."""
     failed: tuple[UndoFailure, ...]
-    """Those that could not be."""
+    """The changes that could not be undone."""
 
 
 @frozen
 class CpuTimes:
-    """The time of one CPU by class since boot [ns]; the kernel counts in ticks of 10 ms."""
+    """CPU time of one CPU by class, since boot [ns]; the kernel counts in ticks of 10 ms."""
 
     cpu: Count
-    """Number of the CPU."""
+    """CPU number."""
     user_ns: Count
     """User mode."""
     nice_ns: Count
-    """User mode, niced."""
+    """User mode, nice."""
     system_ns: Count
-    """Kernel."""
+    """Kernel mode."""
     idle_ns: Count
     """Idle."""
     iowait_ns: Count
     """Idle with I/O outstanding."""
     irq_ns: Count
-    """Interrupts."""
+    """Hardware interrupts."""
     softirq_ns: Count
     """Soft interrupts."""
     steal_ns: Count
-    """Taken by the hypervisor."""
+    """Steal: time taken by the hypervisor."""
     guest_ns: Count
-    """Running guests; also counted in user mode."""
+    """Guest; also counted as user mode."""
     guest_nice_ns: Count
-    """Running niced guests; also counted in niced user mode."""
+    """Guest, nice; also counted as user mode, nice."""
 
 
 @frozen(kw_only=True)
 class ThreadTimes:
-    """One thread of a supervised process or of its descendants."""
+    """A thread of a supervised process or of its descendants."""
 
     process: str | None = None
-    """The supervised process it belongs to or works for, as the controller named it; `null` for the
-    kernel's own threads."""
+    """The controller's name for the supervised process to which the thread belongs; `null` for kernel
+    threads."""
     pid: Count
-    """Its process; of a thread of the kernel, itself."""
+    """Process number; for a kernel thread, its own number."""
     tid: Count
-    """The thread."""
+    """Thread number."""
     name: str
-    """Its name."""
+    """Thread name."""
     run_ns: Count
     """Time on a CPU [ns]."""
     wait_ns: Count
-    """Time runnable but waiting for a CPU [ns]."""
+    """Time in the run queue without a CPU [ns]."""
     user_ns: Count
     """Time in user mode, in ticks of 10 ms [ns]."""
     system_ns: Count
     """Time in the kernel, in ticks of 10 ms [ns]."""
     last_cpu: Count
-    """The CPU it ran on last."""
+    """The CPU on which the thread ran last."""
     state: str = ""
-    """Its state as `proc_pid_stat(5)` has it, such as `R`, `S` or `T`; empty from older agents."""
+    """Thread state as in `proc_pid_stat(5)`, such as `R`, `S` or `T`; empty from older agents."""
     allowed_cpus: str = ""
-    """The CPUs that it may run on, as a list such as `0-3,6`; empty from older agents."""
+    """The allowed CPUs, as a list such as `0-3,6`; empty from older agents."""
 
 
 @frozen
 class InterfaceCounters:
-    """The counters of one network interface since it was made."""
+    """The counters of a network interface since its creation."""
 
     name: str
-    """Interface."""
+    """The interface."""
     rx_bytes: Count
     """Received [bytes]."""
     rx_packets: Count
@@ -296,21 +298,21 @@ class InterfaceCounters:
     tx_dropped: Count
     """Dropped on sending."""
     carrier_changes: Count | None = None
-    """How often its carrier came or went; `null` where the kernel does not count it."""
+    """Number of carrier changes; `null` if the kernel does not count them."""
 
 
 @frozen
 class QdiscCounters:
-    """The counters of one queueing discipline."""
+    """The counters of a queueing discipline."""
 
     interface: str
-    """The interface it is on."""
+    """The interface of the queueing discipline."""
     kind: str
-    """What it is, such as `htb`."""
+    """Its kind, such as `htb`."""
     handle: str
-    """Its handle as tc prints it, such as `8001:`."""
+    """Its handle in tc's format, such as `8001:`."""
     parent: str
-    """`root`, or its parent as tc prints it."""
+    """`root`, or the parent in tc's format."""
     bytes: Count
     """Bytes sent."""
     packets: Count
@@ -318,101 +320,101 @@ class QdiscCounters:
     drops: Count
     """Packets dropped."""
     overlimits: Count
-    """How often a packet had to wait for the rate."""
+    """Number of times a packet was delayed by the rate (overlimits)."""
     backlog_bytes: Count
-    """Bytes waiting now."""
+    """Backlog [bytes]."""
     qlen: Count
-    """Packets waiting now."""
+    """Backlog [packets]."""
 
 
 @frozen
 class DropCounters:
-    """What one place dropped since it was made."""
+    """The drop counters of one place since its creation."""
 
     place: str
-    """Where: `interface`, `driver` (an interface's own statistics), `protocol` or `reason` (of the whole
-    kernel)."""
+    """Kind of place: `interface`, `driver` (driver statistics of an interface), `protocol` or `reason`
+    (both of the whole kernel)."""
     name: str
-    """Which one: an interface's or a protocol's name."""
+    """Name of the interface or protocol."""
     counters: dict[str, Count]
-    """The kernel's names of the counters that tell of drops, and their values."""
+    """Drop counters by the kernel's names."""
 
 
 @frozen(kw_only=True)
 class SocketCounters:
-    """One established TCP connection, as `struct tcp_info` and its socket's memory tell; 0 is what the
-    kernel does not tell."""
+    """An established TCP connection, with the values of `struct tcp_info` and of its socket's memory; 0:
+    not reported by the kernel."""
 
     local_port: Count
-    """Port of this end."""
+    """Local port."""
     remote_port: Count
-    """Port of the other end."""
+    """Remote port."""
     congestion: str
-    """What controls its congestion, such as `cubic`."""
+    """Congestion control algorithm, such as `cubic`."""
     rtt_ns: Count
     """Smoothed round-trip time [ns]."""
     least_rtt_ns: Count
-    """The least one seen [ns]."""
+    """Minimum round-trip time [ns]."""
     window_bytes: Count
     """Congestion window [bytes]."""
     in_flight_bytes: Count = 0
-    """Sent and neither acknowledged nor taken for lost, in full segments [bytes]."""
+    """Data in flight: unacknowledged and not considered lost, in full segments [bytes]."""
     busy_ns: Count
-    """Time in which it had something to send [ns]."""
+    """Time in which the connection had data to send [ns]."""
     receiver_limited_ns: Count
-    """Of that, the time in which the receiver's window kept it from sending [ns]."""
+    """Part of `busy_ns` in which the receiver's window limited the sender [ns]."""
     buffer_limited_ns: Count
-    """Of that, the time in which its own send buffer was too small [ns]."""
+    """Part of `busy_ns` in which the send buffer limited the sender [ns]."""
     sent_bytes: Count
-    """Bytes sent, those sent again included."""
+    """Bytes sent, including retransmissions."""
     resent_bytes: Count
-    """Bytes sent again."""
+    """Bytes retransmitted."""
     receiver_window_bytes: Count
-    """The window that the receiver last told [bytes]."""
+    """The last window that the receiver advertised [bytes]."""
     receive_buffer_bytes: Count
-    """Bound of the receive buffer [bytes]."""
+    """Limit of the receive buffer [bytes]."""
     send_buffer_bytes: Count
-    """Bound of the send buffer [bytes]."""
+    """Limit of the send buffer [bytes]."""
     dropped: Count
-    """Segments that the socket dropped on receipt."""
+    """Number of received segments that the socket dropped."""
 
 
 @frozen
 class SettingValues:
-    """What is in effect at one place, as the kernel shows it now."""
+    """The settings in effect at one place."""
 
     place: str
-    """Where: `stack` (of the namespace), `interface` or `processors`."""
+    """Kind of place: `stack` (of the namespace), `interface` or `processors`."""
     name: str
-    """Which one: an interface's name, a list of CPUs; empty where there is one only."""
+    """Interface name, or a CPU list; empty if there is only one such place."""
     values: dict[str, str]
-    """What is set, and to what."""
+    """Values of the settings, by name."""
 
 
 @frozen
 class PathUsed:
-    """The way frames take through one half of a port."""
+    """The I/O path of one direction of a port."""
 
     name: str
-    """Mechanism and mode in words, such as `AF_XDP native copy`."""
+    """Mechanism and mode, such as `AF_XDP native copy`."""
     fallbacks: tuple[str, ...]
-    """Why a better way was not taken, one sentence for each way tried."""
+    """The reasons why better paths are not used, one sentence per path."""
 
 
 @frozen
 class PortOpened:
-    """One port that is open."""
+    """An open port."""
 
     name: str
-    """Its name."""
+    """The port's name."""
     mac: str
-    """Its interface's MAC address."""
+    """MAC address of the interface."""
     mtu_bytes: Count
-    """Its interface's MTU."""
+    """MTU of the interface."""
     send: PathUsed | None = None
-    """The way out, when it sends."""
+    """The I/O path for sending, if the port sends."""
     receive: PathUsed | None = None
-    """The way in, when it receives."""
+    """The I/O path for receiving, if the port receives."""
 
 
 @frozen
@@ -420,93 +422,93 @@ class TrafficOpened:
     """Result of `traffic.open`."""
 
     ports: tuple[PortOpened, ...]
-    """The ports in the order asked for."""
+    """The ports, in the order of the request."""
 
 
 @frozen(kw_only=True)
 class Stall:
-    """One time during which a thread did not do its work in time, joined with what the kernel says of
-    that time."""
+    """A stall: a period in which a thread was late, with the kernel's scheduling data of that period."""
 
     begin_ns: Count
-    """Its begin."""
+    """Start of the stall."""
     end_ns: Count
-    """Its end."""
+    """End of the stall."""
     late_ns: Count
-    """The largest lateness."""
+    """Maximum lateness."""
     slipped_ns: Count
-    """By how much the schedule was shifted; 0 at a receiver."""
+    """Shift of the schedule; 0 for a receiver."""
     cause: Literal["not_asked", "no_room"]
-    """Why, as far as the thread can see."""
+    """The reason, as far as the thread can determine it."""
     steal_ns: Count | None = None
-    """Time stolen from its CPU by the hypervisor; absent when the CPU is not known."""
+    """CPU steal on the thread's CPU; absent if the CPU is unknown."""
     wait_ns: Count
-    """Time the thread was ready but waited for a CPU."""
+    """Time in which the thread was runnable without a CPU."""
 
 
 @frozen(kw_only=True)
 class ThreadUse:
-    """What a thread used in a trial."""
+    """CPU use of a thread in a trial."""
 
     cpu: Count | None = None
-    """The CPU it was kept on; absent when on any."""
+    """The CPU to which the thread was pinned; absent: none."""
     run_ns: Count
     """Time on a CPU."""
     wait_ns: Count
-    """Time ready but waiting for a CPU."""
+    """Time runnable without a CPU."""
 
 
 @frozen(kw_only=True)
 class SenderReport:
-    """What one sender did. `intended = offered + unsent`, `unsent = refused + invalid + dropped_by_us`."""
+    """Report of a sender. `intended = offered + unsent`, `unsent = refused + invalid + dropped_by_us`."""
 
     port: str
-    """Its port."""
+    """The sender's port."""
     begin_ns: Count
-    """When its first frame was due [ns]."""
+    """Due time of the first frame [ns]."""
     end_ns: Count
-    """When it ended [ns]."""
+    """End of sending [ns]."""
     intended_frames: Count
-    """Frames that the rate asks for."""
+    """Number of frames according to the rate."""
     gap_frames: Count = 0
-    """Gap frames handed over between them, which are in no other count; absent: 0."""
+    """Number of gap frames sent, which no other field counts; absent: 0."""
     unstamped_frames: Count = 0
-    """Frames handed over without a stamp, which are counted and no more; absent: 0."""
+    """Number of frames without a stamp, which can only be counted; absent: 0."""
     offered_frames: Count
-    """Frames that the interface accepted."""
+    """Number of frames that the interface accepted."""
     refused_frames: Count
-    """Of these: refused by the interface."""
+    """Part of the unsent frames that the interface rejected."""
     dropped_by_us_frames: Count
-    """Of these: never given to the interface, or still in our ring at the end."""
+    """Part of the unsent frames that the interface never got, or that were still in the sender's ring at
+    the end."""
     stalls: tuple[Stall, ...]
     """The first stalls, oldest first."""
     stall_count: Count
-    """How many there were."""
+    """Number of stalls."""
     slices_frames: tuple[Count, ...] = ()
-    """Frames handed over in each hundredth of the trial."""
+    """Frames sent in each hundredth of the trial."""
     thread: ThreadUse
-    """What its (first) thread used."""
+    """CPU use of the (first) thread."""
     further_threads: tuple[ThreadUse, ...] = ()
-    """What its further threads used; absent where there are none."""
+    """CPU use of the additional threads; absent if there are none."""
 
 
 @frozen(kw_only=True)
 class Histogram:
-    """Counts of whole numbers, exact up to 255 and within 1/128 above."""
+    """Counts of integers, exact up to 255, and within 1/128 above."""
 
     count: Count
-    """How many values there were."""
+    """Number of values."""
     sum: Count
-    """Their sum."""
+    """Sum of the values."""
     min: Count | None = None
-    """The smallest, exact."""
+    """Minimum, exact."""
     max: Count | None = None
-    """The largest, exact."""
+    """Maximum, exact."""
     above: Count
-    """How many were 2^37 or more; they are in no bucket."""
+    """Number of values of 2^37 or more, which are in no bucket."""
     buckets: tuple[tuple[Count, Count], ...]
-    """Smallest value and count of each bucket that is not empty, in rising order; a bucket from 2^k on
-    (k >= 8) is 2^(k-7) wide, others 1."""
+    """Lower bound and count of each bucket that is not empty, in ascending order; a bucket at or above
+    2^k (k >= 8) is 2^(k-7) wide, other buckets are 1 wide."""
 
     def __post_init__(self) -> None:
         """Refuse what `check_sums` refuses."""
@@ -515,84 +517,85 @@ class Histogram:
 
 @frozen
 class FlowReport:
-    """One flow's balance."""
+    """Frame counts of a flow."""
 
     flow: Count
-    """The flow's number."""
+    """Flow number."""
     sent_frames: Count
     """Frames sent."""
     received_frames: Count
-    """First copies that arrived whole."""
+    """First copies that arrived intact."""
 
 
 @frozen
 class FlowSummary:
-    """The flows of a receiver in short."""
+    """Summary of a receiver's flows."""
 
     count: Count
-    """How many flows there are."""
+    """Number of flows."""
     with_loss: Count
-    """How many of them lost frames."""
+    """Number of flows with lost frames."""
     worst: tuple[FlowReport, ...]
-    """The 16 that lost most, worst first."""
+    """The 16 flows with the greatest loss, in descending order."""
 
 
 @frozen
 class SocketCounts:
-    """The kernel's and the port's counters of a receiving socket in this trial."""
+    """Counters of a receiving socket in a trial, by kernel and port."""
 
     dropped_frames: Count
-    """Frames lost because the agent was too slow: the sum of the two below."""
+    """Frames lost because the agent was too slow: the sum of the next two fields."""
     ring_full_frames: Count
-    """Of these: the ring to the agent was full."""
+    """Frames lost because the ring to the agent was full."""
     no_buffer_frames: Count
-    """Of these: no buffer was free."""
+    """Frames lost because no buffer was free."""
 
 
 @frozen(kw_only=True)
 class ReceiverReport:
-    """What one receiver saw. `offered + surplus = received + lost`."""
+    """Report of a receiver. `offered + surplus = received + lost`."""
 
     port: str
-    """Its port."""
+    """The receiver's port."""
     of: Count
-    """The sender it listened to."""
+    """Index of the sender."""
     drained: bool
-    """Whether nothing arrived any more at the end."""
+    """Whether no more frames arrived at the end."""
     received_frames: Count
-    """First copies that arrived whole; without a stamp, all that arrived."""
+    """First copies that arrived intact; for frames without a stamp, all arrived frames."""
     unstamped_frames: Count = 0
-    """Of these: without a stamp; absent: 0."""
+    """Number of the received frames that have no stamp; absent: 0."""
     duplicate_frames: Count
-    """Further copies."""
+    """Duplicates."""
     reordered_frames: Count
     """First copies that arrived after a newer frame of their flow (RFC 4737)."""
     late_frames: Count
-    """Frames so far behind the newest that copies could not be told apart; they are among the lost."""
+    """Frames too far behind the newest frame to detect duplicates; they count as lost."""
     corrupted_frames: Count
-    """Damaged frames of the sender."""
+    """Corrupted frames of the sender."""
     foreign_frames: Count
-    """Frames that are not the engine's."""
+    """Frames that do not belong to the engine."""
     latency_ns: Histogram
     """One-way latency of first copies."""
     reorder_density: tuple[tuple[int, Count], ...] = ()
-    """Reorder density (RFC 5236): pairs of a displacement, -16 to 16, and how many first copies had it."""
+    """Reorder density (RFC 5236): pairs of a displacement, -16 to 16, and its number of first copies."""
     flows: FlowSummary
-    """The flows in short."""
+    """Summary of the flows."""
     socket: SocketCounts
     """The socket's counters."""
     stalls: tuple[Stall, ...]
-    """When the thread did not look in time, oldest first."""
+    """Stalls of the receiving thread, oldest first."""
     slices_frames: tuple[Count, ...] = ()
-    """First copies of the frames sent in each hundredth of the trial."""
+    """First copies, by the hundredth of the trial in which they were sent."""
     arrived_slices_frames: tuple[Count, ...] = ()
-    """First copies that arrived in each hundredth of the trial."""
+    """First copies, by the hundredth of the trial in which they arrived."""
     least_latency_slices_ns: tuple[Count | None, ...] = ()
-    """The least latency of those; none where none arrived."""
+    """Minimum latency of the first copies that arrived in each hundredth of the trial; none if no frame
+    arrived."""
     after_end_frames: Count = 0
-    """First copies that arrived when the trial's time was over."""
+    """First copies that arrived after the end of the trial's time."""
     thread: ThreadUse
-    """What its thread used."""
+    """CPU use of the thread."""
 
 
 @frozen
@@ -600,13 +603,13 @@ class TrafficRan:
     """Result of `traffic.run`."""
 
     begin_ns: Count
-    """Before the first thread was started [ns]."""
+    """Time before the first thread was started [ns]."""
     end_ns: Count
-    """After the last had ended [ns]."""
+    """Time after the last thread ended [ns]."""
     senders: tuple[SenderReport, ...]
-    """What each sender did."""
+    """Reports of the senders."""
     receivers: tuple[ReceiverReport, ...]
-    """What each receiver saw."""
+    """Reports of the receivers."""
 
 
 @frozen
@@ -614,88 +617,91 @@ class DeviceCounts:
     """Result of `device.read` and `device.stop`."""
 
     passed_frames: Count
-    """Frames that left it."""
+    """Number of frames that the device sent."""
     dropped_frames: Count
-    """Frames that it lost."""
+    """Number of frames that the device dropped."""
 
 
 @frozen
 class StageLoss:
-    """Frames that a stage lost."""
+    """Frames that a stage dropped."""
 
     kind: str
-    """Its kind."""
+    """The stage's kind."""
     lost_frames: Count
-    """How many."""
+    """Number of frames."""
 
 
 @frozen(kw_only=True)
 class WayCounts:
-    """What became of the frames of one way.
+    """Frame counts of one direction.
 
-    Frames are those of a line: a super-frame is as many as it stands for. `arrived + copied = left + refused
-    + no_room + lost at the stages + held`.
+    A GSO frame counts as the segments that it contains. `arrived + copied = left + refused + no_room + lost
+    at the stages + held`.
     """
 
     arrived_frames: Count
-    """Frames that came in."""
+    """Frames received."""
     copied_frames: Count
-    """Further copies that were made of them."""
+    """Additional copies that the stages created."""
     spared_frames: Count = 0
-    """Of those, frames about neighbours (ARP, ND, MLD), which chance and full queues spare."""
+    """Neighbour discovery frames (ARP, ND, MLD) among the received frames; random loss and full queues
+    do not affect them."""
     left_frames: Count
-    """Frames that went out."""
+    """Frames sent."""
     refused_frames: Count
-    """Frames that the far interface did not take: it was down."""
+    """Frames that the far interface rejected because it was down."""
     no_room_frames: Count
-    """Frames for which the memory had no room."""
+    """Frames dropped at the memory limit."""
     held_frames: Count
-    """Frames that are on their way."""
+    """Frames in transit."""
     corrupted_frames: Count
-    """Frames with an inverted bit that went out."""
+    """Sent frames with an inverted bit."""
     marked_frames: Count
-    """Frames marked "congestion experienced" that went out."""
+    """Sent frames with the mark "congestion experienced" (CE)."""
     late_frames: Count
-    """Frames that left over 100 us after they were due."""
+    """Frames that were sent more than 100 us late."""
     very_late_frames: Count
-    """Frames that left over 1 ms after they were due."""
+    """Frames that were sent more than 1 ms late."""
     latest_ns: Count
-    """The longest time after it was due that a frame left [ns]."""
+    """Maximum lateness of a frame [ns]."""
     slipped_ns: Count = 0
-    """By how much the times of spaced frames were shifted, because the thread could not keep them: the
-    rate lost as much [ns]."""
+    """Total shift of the pacing schedule because the thread could not keep up; this time is missing from
+    the mean rate [ns]."""
     paced_ns: Count = 0
-    """What the line sent of spaced frames [ns of the line]."""
+    """Line time of the paced frames that were sent [ns]."""
     short_ns: Count = 0
-    """By how much the line fell short of its rate while frames waited for the thread, whose times had
-    come [ns of the line]."""
+    """Line time that was lost while due frames waited for the thread [ns]."""
     lost_copies_frames: Count = 0
-    """Of the lost frames, those that were copies: their originals went on."""
+    """Dropped frames that were copies, whose originals were forwarded."""
     passed_bytes: Count = 0
-    """Bytes of the frames that the stages did not lose, with checksums."""
+    """Bytes of the frames that the stages did not drop, including the FCS."""
     unread_frames: Count = 0
-    """Frames that left the interface, as it counts, and were lost before they arrived here: the thread
-    had not read those before them."""
+    """Frames that the sending interface counted and that did not reach the link, because its thread had
+    not read the frames before them."""
     stages: tuple[StageLoss, ...]
-    """What each kind of stage lost, changes of the wire included."""
+    """Drops by kind of stage, including those before changes of the link."""
 
 
 @frozen
 class WireCarried:
-    """What carries the frames of a wire, and what it has not that it was to have."""
+    """The mechanism that carries the frames of an emulated link, with the reasons for its deviations
+    from the request."""
 
     path: str
-    """What frames come from and go to, in words."""
+    """The kind of interface at both ends, in words."""
     no_veth: str | None = None
-    """Why its ends are taps although veth pairs were asked for; absent: they are what was asked for."""
+    """The reason why the ends are taps instead of the requested veth pairs; absent: the ends are as
+    requested."""
     unstamped: str | None = None
-    """Why the kernel does not stamp frames as they come, so that the thread does when it reads them;
-    absent: it does."""
+    """The reason why the link's thread stamps the frames when it reads them, instead of the kernel at
+    their arrival; absent: the kernel stamps them."""
     unprioritised: str | None = None
-    """Why its thread runs as other threads although it was given a priority; absent: it does not."""
+    """The reason why the thread does not have its requested priority; absent: the thread has the
+    priority, or none was requested."""
     not_apart: str | None = None
-    """Why the CPU of its thread handles the frames that it gives although others were to; absent: they
-    do, or were not to."""
+    """The reason why the thread's CPU also processes the frames that the thread sends, against the
+    request; absent: as requested."""
 
 
 @frozen(kw_only=True)
@@ -703,13 +709,13 @@ class WireCounts:
     """Result of `wire.read` and `wire.stop`."""
 
     ways: tuple[WayCounts, WayCounts]
-    """From the first end to the second, and back."""
+    """Counts from the first end to the second, and of the opposite direction."""
     does_since_ns: Count = 0
-    """Since when: its traces began then [ns]."""
+    """Time of the last change, when the traces started [ns]."""
     carried: WireCarried = WireCarried(path="")
-    """What carries its frames."""
+    """The mechanism that carries the frames."""
     end_ns: Count
-    """After they were counted [ns]."""
+    """Time after the frames were counted [ns]."""
 
 
 @frozen
@@ -717,29 +723,30 @@ class CaptureStarted:
     """Result of `capture.start`."""
 
     begin_ns: Count
-    """From when on frames are kept [ns]."""
+    """Start of the capture [ns]."""
 
 
 @frozen
 class Captured:
-    """Result of `capture.stop`. A super-frame of the stack is one frame here, as every capture shows it."""
+    """Result of `capture.stop`. A GSO or GRO frame counts as one frame, as in every capture."""
 
     kept_frames: Count
-    """Frames in the file."""
+    """Number of frames in the file."""
     overwritten_frames: Count
-    """Older frames that made room for them."""
+    """Number of older frames that were overwritten."""
     filtered_frames: Count
-    """Frames that the filter left out."""
+    """Number of frames that the filter rejected."""
     cut_frames: Count
-    """Frames of which the file has only the beginning."""
+    """Number of frames that the snapshot length truncated."""
     lost_frames: Count
-    """Frames that the kernel had no room for: whether the filter would have kept them is not known."""
+    """Number of frames that the kernel dropped for lack of buffer space, whether or not they matched the
+    filter."""
     total_bytes: Count
-    """Length of the file [bytes]."""
+    """File length [bytes]."""
     begin_ns: Count
-    """From when on frames were kept [ns]."""
+    """Start of the capture [ns]."""
     end_ns: Count
-    """Until when [ns]."""
+    """End of the capture [ns]."""
 
 
 @frozen
@@ -747,9 +754,9 @@ class CapturePart:
     """Result of `capture.read`."""
 
     packed: str
-    """A part of the file, in base 64."""
+    """A part of the file (Base64)."""
     total_bytes: Count
-    """Length of the file [bytes]."""
+    """File length [bytes]."""
 
 
 @frozen
@@ -757,173 +764,173 @@ class WatchStarted:
     """Result of `watch.start`."""
 
     by: tuple[str, ...]
-    """By what each point is seen: `tcx`, `clsact` or `af_packet`."""
+    """Mechanism of each point: `tcx`, `clsact` or `af_packet`."""
     fallbacks: tuple[str, ...]
-    """Why it is nothing better."""
+    """The reason why no better mechanism is used."""
     begin_ns: Count
-    """When all were in place [ns]."""
+    """Time at which all points were ready [ns]."""
 
 
 @frozen
 class WatchCounted:
-    """Interface counters around a watch, each read twice: frames that passed between the readings are in
-    one of both only."""
+    """Interface counters around a watch, each read twice; frames that passed between the two readings
+    are in only one of them."""
 
     least_bytes: Count
-    """The least that passed by the interface's counters [bytes]."""
+    """Lower bound of the traffic, by the interface's counters [bytes]."""
     most_bytes: Count
-    """The most [bytes]."""
+    """Upper bound [bytes]."""
     least_frames: Count
-    """The least [frames]."""
+    """Lower bound [frames]."""
     most_frames: Count
-    """The most [frames]."""
+    """Upper bound [frames]."""
 
 
 @frozen
 class WatchWindows:
-    """The windows of one length."""
+    """All windows of one length."""
 
     view: Literal["arrival", "line"]
-    """What they show."""
+    """The counted traffic."""
     window_ns: Count
-    """The length [ns]."""
+    """Window length [ns]."""
     first: Count
-    """The number of the first: it begins at that times the length."""
+    """Index of the first window, which starts at this multiple of the length."""
     windows: Count
-    """How many, from the first with a frame to the last."""
+    """Number of windows from the first to the last with a frame."""
     idle_windows: Count
-    """Empty ones among them."""
+    """Number of empty windows between the first and the last window with a frame."""
     bytes: Count
-    """The bytes in all."""
+    """Total number of bytes."""
     frames: Count
-    """The frames in all."""
+    """Total number of frames."""
     frames_squared: Count
-    """The sum of the squares of frames per window."""
+    """Sum of the squared frame counts of the windows."""
     late_frames: Count
-    """Frames with an earlier time than those before, which are in the window of these."""
+    """Frames with an earlier time stamp than a previous frame; they are counted in that frame's window."""
     left_out: Count
-    """Windows with a frame that are not kept: there was no room."""
+    """Number of windows with frames that are not kept individually for lack of memory."""
     histogram: Histogram
-    """Windows by bytes."""
+    """Histogram of the bytes per window."""
 
 
 @frozen
 class WatchTrains:
-    """Trains."""
+    """Statistics of trains."""
 
     frames: Histogram
-    """By frames."""
+    """Histogram of frames per train."""
     bytes: Histogram
-    """By bytes."""
+    """Histogram of bytes per train."""
     lengths_ns: Histogram
-    """By time from the first frame to the last [ns]."""
+    """Histogram of train durations, from first to last frame [ns]."""
     intervals_ns: Histogram
-    """From the first frame of a train to that of the next [ns]."""
+    """Histogram of intervals between the first frames of consecutive trains [ns]."""
     gaps_ns: Histogram
-    """Between frames [ns]."""
+    """Histogram of gaps between frames [ns]."""
 
 
 @frozen
 class WatchBucket:
-    """The smallest token bucket at a rate."""
+    """The smallest token bucket of a given rate to which the traffic conforms."""
 
     rate_bps: Count
-    """The rate [bit/s]."""
+    """Token rate, at which the bucket drains [bit/s]."""
     depth_bytes: Count
-    """Its depth [bytes]."""
+    """Bucket depth [bytes]."""
     left_bytes: Count
-    """What is still in it at the end [bytes]."""
+    """Bucket level at the end; greater than zero if the traffic exceeded the rate until the end [bytes]."""
 
 
 @frozen
 class WatchLoss:
-    """What a buffer before the line would lose."""
+    """Losses of a modelled buffer before the line."""
 
     depth_bytes: Count
-    """Its depth [bytes]."""
+    """Buffer depth [bytes]."""
     lost_bytes: Count
-    """What it loses (bytes on the line)."""
+    """Lost traffic (bytes on the line)."""
     offered_bytes: Count
-    """What comes (bytes on the line)."""
+    """Offered traffic (bytes on the line)."""
 
 
 @frozen
 class WatchLine:
-    """What a line would have seen."""
+    """Results of the modelled line."""
 
     busy_ns: Count
-    """How long it was busy [ns]."""
+    """Busy time [ns]."""
     needs: WatchBucket
-    """The buffer that holds all."""
+    """Depth of the smallest buffer without losses [bytes]."""
     losses: tuple[WatchLoss, ...]
-    """What smaller ones lose."""
+    """Losses of smaller buffers."""
 
 
 @frozen
 class WatchFlow:
-    """A flow; the addresses of the rest, and of frames that are no IP, are empty."""
+    """A flow; the addresses are empty for the remaining flows and for non-IP frames."""
 
     source: str
-    """The sender's address."""
+    """Source address."""
     destination: str
-    """The receiver's address."""
+    """Destination address."""
     source_port: Count
-    """The sender's port."""
+    """Source port."""
     destination_port: Count
-    """The receiver's port."""
+    """Destination port."""
     protocol: Count
-    """Number of the protocol."""
+    """IP protocol number."""
     rest: bool
-    """Whether it stands for all that have no place of their own."""
+    """Whether the entry combines all flows without separate counters."""
     windows: WatchWindows
-    """Its windows."""
+    """The flow's windows."""
 
 
 @frozen(kw_only=True)
 class WatchedPoint:
-    """What passed one point."""
+    """Results of one point."""
 
     by: str
-    """By what it was seen."""
+    """The mechanism."""
     first_ns: Count | None = None
-    """When the first frame came [ns]."""
+    """Time of the first frame [ns]."""
     last_ns: Count | None = None
-    """When the last one came [ns]."""
+    """Time of the last frame [ns]."""
     added_bytes: Count
-    """Bytes of headers and tags that a line carries and packets of the stack do not."""
+    """Bytes of headers and tags that are on the line, but not in the stack's packets."""
     added_frames: Count
-    """Frames that a line carries beyond the packets of the stack."""
+    """Number of frames on the line beyond the number of the stack's packets."""
     lost_frames: Count
-    """Frames that are in no window."""
+    """Number of frames outside all windows."""
     lost_bytes: Count
-    """Their bytes."""
+    """Bytes of the frames outside all windows."""
     unstamped_frames: Count | None = None
-    """Where the kernel gives packets to other CPUs: those without its stamp from before, in the windows
-    of when another CPU looked at them."""
+    """If the kernel distributes packets to other CPUs (RPS): frames without an earlier kernel time
+    stamp, counted in the window in which a different CPU processed them."""
     counted: WatchCounted
-    """What the interface counted."""
+    """The interface counters."""
     windows: tuple[WatchWindows, ...]
-    """By length and view."""
+    """Windows by length and kind of traffic."""
     trains: WatchTrains
-    """Trains."""
+    """Statistics of trains."""
     curve: tuple[WatchBucket, ...]
-    """The curve."""
+    """Token buckets by rate."""
     line: WatchLine | None = None
-    """Where a line was thought of."""
+    """Results of the modelled line, if requested."""
     flows: tuple[WatchFlow, ...]
-    """Flows, where they were counted apart."""
+    """Flows, if they are counted separately."""
 
 
 @frozen
 class WatchStolen:
-    """A time in which a CPU was stolen."""
+    """A period with CPU steal."""
 
     begin_ns: Count
-    """After this [ns]."""
+    """Time of the reading before the steal [ns]."""
     end_ns: Count
-    """Before this [ns]."""
+    """Time of the reading after the steal [ns]."""
     steal_ns: Count
-    """So much, of all CPUs together [ns]."""
+    """Stolen CPU time of all CPUs [ns]."""
 
 
 @frozen
@@ -931,15 +938,15 @@ class Watched:
     """Result of `watch.stop`."""
 
     points: tuple[WatchedPoint, ...]
-    """In the order asked."""
+    """Results of the points, in the order of the request."""
     stolen: tuple[WatchStolen, ...]
-    """Stolen times."""
+    """Periods with CPU steal."""
     cpu_ns: Count
-    """CPU time of the thread that read the bins [ns]."""
+    """CPU time of the thread that read the counters [ns]."""
     begin_ns: Count
-    """When all were in place [ns]."""
+    """Time at which all points were ready [ns]."""
     end_ns: Count
-    """When counting ended [ns]."""
+    """End of counting [ns]."""
 
 
 @frozen
@@ -947,21 +954,21 @@ class WatchPart:
     """Result of `watch.read`."""
 
     packed: str
-    """Entries `step << frame_bits | frames`, bytes; each number in groups of seven bits, the lowest
-    first, all in base 64."""
+    """Entries `step << frame_bits | frames`, bytes; each number in groups of seven bits, the least
+    significant first, in Base64."""
     frame_bits: Count
-    """Of an entry's first number."""
+    """Number of bits of the frame count in an entry's first number."""
     total_bytes: Count
-    """Of all parts."""
+    """Number of all entries."""
 
 
 @frozen
 class Leased:
-    """A lease that was taken."""
+    """Result of `lease.take`."""
 
     number: Count
-    """Higher than that of every lease of these resources before."""
+    """Number of the lease, greater than that of every earlier lease on these resources."""
     ended: tuple[Count, ...]
-    """Agents that were ended because they were stopped."""
+    """Agents that were killed because they were stopped."""
     undone: Count
-    """How many changes of dead holders were undone first."""
+    """Number of changes of dead holders that were undone first."""

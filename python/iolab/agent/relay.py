@@ -1,6 +1,7 @@
-"""An agent behind another agent: in a guest, through its channel or console; lines pass through relays at any depth.
+"""Connect to an agent in a guest through the relays of parent agents, at any nesting depth.
 
-What is no protocol (a kernel's words on a console) is kept: the last lines say why a guest is gone.
+The relay uses the guest's channel or console. Lines outside the protocol (the kernel's output on a console) are kept:
+the last of these lines show why the connection to a guest was lost.
 """
 
 import contextlib
@@ -16,19 +17,19 @@ from iolab.locale import Phrase, Text
 
 OPEN_TIMEOUT_MS = 10_000
 KEPT_LINES = 200
-"""Of a console; a kernel's panic takes about 60."""
+"""Maximum number of kept console lines; a kernel panic has about 60."""
 
 Watch = Callable[[str], None]
-"""Takes a line that is no protocol, at once; it must not wait."""
+"""Callback for a line outside the protocol; it must not block."""
 
 
 def at_socket(path: str) -> Json:
-    """Return where a unix socket of the parent is, for `relay.open`."""
+    """Return the parameters of `relay.open` for a unix socket on the parent."""
     return {"kind": "socket", "path": path}
 
 
 def at_terminal(path: str) -> Json:
-    """Return where a terminal of the parent is, for `relay.open`."""
+    """Return the parameters of `relay.open` for a terminal on the parent."""
     return {"kind": "terminal", "path": path}
 
 
@@ -48,11 +49,11 @@ class RelayedTransport:
         """Open the relay.
 
         Raises:
-            Refused: nobody answers there.
-            AgentLost: the parent's agent is gone.
+            Refused: nothing listens at the other end.
+            AgentLost: the parent's agent is lost.
         """
         self.noise: deque[str] = deque(maxlen=KEPT_LINES)
-        """The last lines that were no protocol."""
+        """The last lines outside the protocol."""
         self._parent, self._relay = parent, relay
         self._watch, self._words = watch, words
         self._lines: queue.Queue[str | None] = queue.Queue()
@@ -67,12 +68,12 @@ class RelayedTransport:
 
     @property
     def notice_s(self) -> float:
-        """That of the parent's connection; see Transport."""
+        """Time until a cut connection is detected: that of the parent's connection; see Transport."""
         return self._parent.transport.notice_s
 
     @property
     def ended(self) -> Text:
-        """Why nothing more comes; empty: it is open."""
+        """Reason why the relay was closed; empty: the relay is open."""
         return self._reason
 
     def send(self, line: str) -> None:
@@ -80,7 +81,7 @@ class RelayedTransport:
         if self._reason:
             words = self.last_words()
             raise AgentError(Phrase("agent.relay-closed", relay=self._relay, words=words))
-        # Not waited for: the request inside has a deadline of its own, and relays keep the order.
+        # No wait for the answer: the relayed request has its own deadline, and relays keep the order.
         self._parent.begin("relay.send", {"id": self._relay, "message": json.loads(line)})
 
     def receive(self) -> str | None:
@@ -88,20 +89,20 @@ class RelayedTransport:
         return self._lines.get()
 
     def close(self, deadline_s: float) -> Text:
-        """Close the relay: the agent behind it undoes everything; see Transport."""
-        with contextlib.suppress(Refused, AgentLost):  # it has ended already, or its parent has
+        """Close the relay, so that the agent behind it undoes all changes; see Transport."""
+        with contextlib.suppress(Refused, AgentLost):  # the relay or its parent has already ended
             self._parent.call("relay.close", {"id": self._relay}, deadline_s)
         self.end(Phrase("agent.closed"))
         return ""
 
     def end(self, reason: Text) -> None:
-        """Expect nothing more from the other side; the first reason stays."""
+        """Record why the other end closed; the first reason is kept."""
         self._reason = self._reason or reason
         self._parent.ignore(self._relay, self._take)
         self._lines.put(None)
 
     def last_words(self) -> Text:
-        """Return why it ended, and the last lines that came; see Transport."""
+        """Return why the connection ended, and the last lines received; see Transport."""
         said = "\n".join(self.noise) if self._words is None else self._words()
         if not (self._reason and said):
             return self._reason or said

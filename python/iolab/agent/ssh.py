@@ -1,7 +1,7 @@
-"""An agent on another host, reached by ssh: copied there if need be, started, and kept in the belief that we live.
+"""An agent on a remote host, reached through ssh: copied to the host if necessary, started, and kept alive with pings.
 
-A cut cable closes nothing at the other end, so the agent there undoes everything when it hears nothing
-for `UNHEARD_S`. Pings count as words. Reads the clock, for its deadlines.
+If a cable is cut, the connection stays open at the other end, so the remote agent undoes all changes when it receives
+nothing for `UNHEARD_S`. Pings count as input. This module reads the clock for its deadlines.
 """
 
 import contextlib
@@ -28,16 +28,16 @@ from iolab.errors import AgentError
 from iolab.locale import Phrase, Text
 
 UNHEARD_S = 20
-"""How long an agent on another host lives without hearing from us; ssh itself gives up after SILENCE_S."""
+"""Time without input after which a remote agent undoes its changes; ssh itself gives up after SILENCE_S."""
 PING_INTERVAL_S = UNHEARD_S / 5
 HELLO_DEADLINE_S = 20.0
-"""The agent is quick; sudo may look up names."""
+"""Time limit of the greeting; the agent starts fast, but sudo may wait for name resolution."""
 PING = b'{"jsonrpc":"2.0","id":0,"method":"agent.ping","params":{}}\n'
-"""Requests of the client have ids from 1 on; it passes over the answer."""
+"""ID of pings; the client's IDs start at 1, so it ignores the answers to pings."""
 
 
 class SshTransport:
-    """An agent on another host; see Transport."""
+    """An agent on a remote host; see Transport."""
 
     notice_s = SILENCE_S
 
@@ -73,29 +73,31 @@ class SshTransport:
             raise
         self._hello: str | None = hello
         busy = bool(json.loads(hello)["params"].get("holders"))
-        self._leave_file = leave_file or busy  # another lab there works with that file
+        self._leave_file = leave_file or busy  # a different lab on that host uses the file
         threading.Thread(target=self._keep_alive, name="ssh-keep-alive", daemon=True).start()
 
     @property
     def destination(self) -> str:
-        """Where the agent is, as in the experiment."""
+        """ssh destination of the agent, as in the experiment."""
         return self._connection.destination
 
     def login_setting(self, name: str) -> str:
-        """Return an environment variable of the login there; empty: it is not set.
+        """Return an environment variable of the remote login; empty: the variable is not set.
 
         Raises:
-            AgentError: the connection is gone.
+            AgentError: the connection is lost.
         """
         return "".join(self._connection.ask(f'echo "${name}"')[:1])
 
     def provide(self, files: Sequence[Path], tell: Tell) -> tuple[str, ...]:
-        """Bring files to the host unless they are there, which is looked at once; return their paths there.
+        """Copy files to the host if they are missing there; return their paths on the host.
+
+        Each file is checked only once per connection.
 
         Raises:
-            AgentError: there is no room, or the connection is gone.
+            AgentError: the host has too little space, or the connection is lost.
         """
-        with self._providing:  # guests that start together ask together
+        with self._providing:  # guests that start in parallel share one check
             lacking = [path for path in files if path not in self._provided]
             if lacking:
                 self._provided |= zip(lacking, provide_files(self._connection, lacking, tell), strict=True)
@@ -118,7 +120,10 @@ class SshTransport:
         return None if read is None else read.decode(errors="replace")
 
     def close(self, deadline_s: float) -> Text:
-        """Close its input (the dead-man's switch: it undoes everything), wait, end the connection; see Transport."""
+        """Close the agent's input (dead-man's switch: it undoes all changes), wait, and close the connection.
+
+        See Transport.
+        """
         self._closed.set()
         with self._writing, contextlib.suppress(OSError):
             self._input.close()
@@ -139,7 +144,7 @@ class SshTransport:
         return self._with_advice(with_words(ended, tail(self._log)))
 
     def last_words(self) -> Text:
-        """Return the end of what the agent and ssh wrote, and what to do; see Transport."""
+        """Return the last output of the agent and of ssh, with advice; see Transport."""
         words: Text = " ".join(filter(None, (tail(self._log), self._connection.last_words())))
         if self._lines.endless:
             words = Phrase("errors.several-clauses", clauses=[Phrase("agent.endless-line"), words])
@@ -165,7 +170,7 @@ class SshTransport:
                 return
 
     def _greeting(self, digest: str) -> str:
-        """Return the agent's first line; what a login prints before is passed over."""
+        """Return the agent's first line; output of the login before it is skipped."""
         until = time.monotonic() + HELLO_DEADLINE_S
         skipped = b""
         while len(skipped) < NOISE_BYTES:
@@ -196,7 +201,7 @@ class SshTransport:
 
 
 def _build_in(line: bytes) -> str | None:
-    """Return the digest that a greeting tells; None: the line is no greeting."""
+    """Return the build digest in a greeting; None: the line is not a greeting."""
     if not line.startswith(b"{"):
         return None
     try:

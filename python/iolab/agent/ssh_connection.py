@@ -1,7 +1,10 @@
-"""One connection to another host by the system's OpenSSH, shared by every session there; ends with us, however we end.
+"""A connection to a remote host through the system's OpenSSH, shared by all sessions on the host.
 
-The user's configuration, keys and known hosts decide who is reached; nothing here weakens them, and nothing asks for
-a password. Knows nothing of agents: `ssh` puts one at the other end. Reads the clock, for its deadlines.
+The connection ends with this process.
+
+The user's ssh configuration, keys and known hosts apply; nothing in this module weakens them, and nothing asks for a
+password. The module is independent of agents: the module `ssh` starts an agent at the other end. The module reads the
+clock for its deadlines.
 """
 
 import contextlib
@@ -20,24 +23,24 @@ from iolab.errors import AgentError
 from iolab.locale import Phrase, Text
 
 SSH_ENV = "IOLAB_SSH"
-"""Environment variable with the ssh command, as GIT_SSH_COMMAND: `ssh -F lab.conf`."""
+"""Environment variable with the ssh command, like GIT_SSH_COMMAND: `ssh -F lab.conf`."""
 CONNECT_DEADLINE_S = 60.0
-"""For everything until the host answers: looking up its name, jump hosts, the login."""
+"""Time limit until the host answers: name resolution, jump hosts, login."""
 ANSWER_DEADLINE_S = 30.0
-"""For small commands; a loaded host may take seconds."""
+"""Time limit of short commands; a busy host may take seconds."""
 CLOSE_DEADLINE_S = 5.0
 SSH_FAILED = 255
-"""ssh's own exit status; also that of a session whose program was killed."""
+"""Exit status of ssh itself, and of a session whose program was killed."""
 NOISE_BYTES = 64 * 1024
-"""What a login may print before it comes to our commands."""
+"""Maximum output of a login shell before the first command [bytes]."""
 LAST_WORDS_BYTES = 1000
 ALIVE_INTERVAL_S, ALIVE_COUNT = 5, 3
-"""A host is asked when it was silent for an interval, and is gone when it is asked once more than so often."""
+"""Interval of ssh's keep-alive messages, and the number of unanswered messages after which the connection is closed."""
 SILENCE_S = ALIVE_INTERVAL_S * (ALIVE_COUNT + 1)
-"""After so long ssh ends a connection that was cut."""
+"""Time after which ssh closes a cut connection."""
 SOCKET_FOLDER = "iolab-ssh-"
 SOCKET_FOLDER_LENGTH = 60
-"""A socket's path has at most 107 bytes, and ssh appends 17 of its own while it makes one."""
+"""Maximum length of the socket's folder: a socket path has at most 107 bytes, and ssh temporarily appends 17."""
 
 COMMON = ("LogLevel=ERROR", "ClearAllForwardings=yes", "RemoteCommand=none", "PermitLocalCommand=no",
           "ForwardAgent=no", "ForwardX11=no")  # fmt: skip
@@ -51,14 +54,14 @@ MASTER = (
     "ControlPersist=no",
 )
 SESSION = ("ControlMaster=no", "ProxyCommand=false")
-"""ProxyCommand: a session whose connection is gone must not make one of its own."""
+"""ProxyCommand that prevents a session from opening its own connection when the shared one is lost."""
 
 
 def ssh_command() -> tuple[str, ...]:
-    """Return the ssh command of the environment, or plain ssh.
+    """Return the ssh command in the environment, or plain ssh.
 
     Raises:
-        AgentError: it cannot be read.
+        AgentError: the variable cannot be parsed.
     """
     text = os.environ.get(SSH_ENV, "")
     try:
@@ -69,11 +72,11 @@ def ssh_command() -> tuple[str, ...]:
 
 
 LONGEST_LINE_BYTES = 16 << 20
-"""Of a line that an agent sends (contract/agent-v1.md)."""
+"""Maximum length of a line from an agent (contract/agent-v1.md)."""
 
 
 class Lines:
-    """Lines of a pipe, waited for no longer than told."""
+    """Reader of a pipe's lines with a time limit."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._descriptor = pipe.fileno()
@@ -81,13 +84,13 @@ class Lines:
         self._bytes = bytearray()
         self._looked = 0
         self.endless = False
-        """Whether it ended because a line did not: `LONGEST_LINE_BYTES` came without its end."""
+        """Whether reading stopped because a line exceeded `LONGEST_LINE_BYTES`."""
 
     def next(self, until: float | None = None) -> bytes | None:
-        """Return the next line without its end; None when there are no more, or one is longer than any may be.
+        """Return the next line without its end; None at the end of the pipe, or if a line is too long.
 
         Raises:
-            TimeoutError: `until`, by the monotonic clock, has passed.
+            TimeoutError: the time `until` (monotonic clock) has passed.
         """
         while (end := self._bytes.find(b"\n", self._looked)) < 0:
             self._looked = len(self._bytes)
@@ -115,11 +118,11 @@ class Lines:
 
 
 class SshConnection:
-    """A connection to one host and the shell that keeps it open; sessions share it."""
+    """A connection to one host, with the shell that keeps it open; sessions share the connection."""
 
     def __init__(self, destination: str, deadline_s: float = CONNECT_DEADLINE_S) -> None:
         self.destination = destination
-        """As in the experiment: user@name, an alias, or ssh://user@name:port."""
+        """ssh destination, as in the experiment: user@name, an alias, or ssh://user@name:port."""
         self._ssh = ssh_command()
         short = len(tempfile.gettempdir()) < SOCKET_FOLDER_LENGTH
         parent = Path(tempfile.gettempdir() if short else "/tmp")
@@ -140,15 +143,15 @@ class SshConnection:
             raise
 
     def ask(self, script: str, deadline_s: float = ANSWER_DEADLINE_S) -> list[str]:
-        """Run a few lines of sh on the host; return the lines they print, without empty ones.
+        """Run a short sh script on the host; return the non-empty lines of its output.
 
         Raises:
-            AgentError: the host was not reached, the connection is gone, or it does not answer in time.
+            AgentError: the host was not reached, the connection is lost, or the host does not answer in time.
         """
         mark = f"iolab-{uuid.uuid4().hex}"
         until = time.monotonic() + deadline_s
         assert self._master.stdin is not None
-        with contextlib.suppress(OSError):  # reading tells more
+        with contextlib.suppress(OSError):  # reading the output gives a better error message
             self._master.stdin.write(f"echo; echo {mark}\n{script}\necho; echo {mark}\n".encode())
             self._master.stdin.flush()
         try:
@@ -159,14 +162,14 @@ class SshConnection:
         return [line.decode(errors="replace") for line in answer if line]
 
     def start(self, command: str, stderr: IO[bytes] | int) -> subprocess.Popen[bytes]:
-        """Begin a session: a command for the login shell there, whichever that is."""
+        """Start a session with a command that every login shell on the host understands."""
         return self._popen(SESSION, command, stderr)
 
     def run(self, command: str, data: bytes, deadline_s: float) -> tuple[int, str]:
-        """Give a command its standard input; return its exit status and what it said on standard error.
+        """Run a command with a given standard input; return its exit status and its standard error.
 
         Raises:
-            AgentError: the connection is gone, or the command does not end in time.
+            AgentError: the connection is lost, or the command does not exit in time.
         """
         session = self.start(command, subprocess.PIPE)
         try:
@@ -180,7 +183,7 @@ class SshConnection:
         return session.returncode, errors.decode(errors="replace").strip()[-LAST_WORDS_BYTES:]
 
     def is_up(self, patience_s: float = 1.0) -> bool:
-        """Tell whether the connection stands; one that broke a moment ago needs a moment to show it."""
+        """Whether the connection is up; a connection that has just broken is detected after a short wait."""
         try:
             self._master.wait(patience_s)
         except subprocess.TimeoutExpired:
@@ -188,18 +191,18 @@ class SshConnection:
         return False
 
     def failure(self, seen: Text) -> AgentError:
-        """Return the error that tells what ssh said, what it means, and what to do."""
+        """Return an error with ssh's message, its meaning, and advice."""
         if not self.is_up():
             seen = self.last_words() or seen
         reason = explained(seen, self._ssh, self.destination)
         return AgentError(Phrase("agent.host-not-reached", host=self.destination, reason=reason))
 
     def last_words(self) -> str:
-        """Return the end of what ssh wrote to its log."""
+        """Return the last part of ssh's log."""
         return tail(self._log)
 
     def close(self, patience_s: float = CLOSE_DEADLINE_S) -> None:
-        """End the shell and the connection; by force when it does not end by itself in time."""
+        """Close the shell and the connection; kill them if they do not end in time."""
         assert self._master.stdin is not None
         with contextlib.suppress(OSError):
             self._master.stdin.close()
@@ -232,7 +235,8 @@ class SshConnection:
         settings = [word for option in (*options, *COMMON) for word in ("-o", option)]
         argv = [*self._ssh, "-T", "-S", f"{self._folder.name}/s", *settings, "--", self.destination, command]
         try:
-            # A session of its own: Ctrl-C at the terminal reaches us, and there is no terminal to ask for a password.
+            # A separate session: Ctrl-C on the terminal does not reach ssh, and ssh has no terminal for a password
+            # prompt.
             return subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
             )
@@ -242,7 +246,7 @@ class SshConnection:
 
 
 def explained(words: Text, ssh: Sequence[str], destination: str) -> Text:
-    """Return what ssh said with what it means and what to do."""
+    """Return ssh's message with its meaning and advice."""
     for said, meaning in _meanings(shlex.join(ssh), destination).items():
         lines = [line.strip() for line in str(words).splitlines() if said in line]
         if lines:
@@ -251,7 +255,7 @@ def explained(words: Text, ssh: Sequence[str], destination: str) -> Text:
 
 
 def _meanings(ssh: str, destination: str) -> dict[str, Phrase]:
-    """Return what ssh says to what it means and what to do."""
+    """Return a mapping from messages of ssh to their meaning and advice."""
     cut = ("not responding", "Broken pipe", "Connection reset", "closed by remote host")
     return {
         "HOST IDENTIFICATION HAS CHANGED": Phrase("agent.host-key-changed"),
@@ -267,14 +271,14 @@ def _meanings(ssh: str, destination: str) -> dict[str, Phrase]:
 
 
 def tail(log: IO[bytes]) -> str:
-    """Return the end of a log, without moving the place where its writer is."""
+    """Return the last part of a log; the position at which the log's writer continues is unchanged."""
     size = os.fstat(log.fileno()).st_size
     begin = max(0, size - LAST_WORDS_BYTES)
     return os.pread(log.fileno(), LAST_WORDS_BYTES, begin).decode(errors="replace").strip()
 
 
 def _sweep(parent: Path) -> None:
-    """Remove the empty folders of connections whose controller was killed; those in use hold a socket."""
+    """Remove the empty folders of connections whose controller was killed; folders in use contain a socket."""
     for folder in parent.glob(f"{SOCKET_FOLDER}*"):
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime > 2 * CONNECT_DEADLINE_S:

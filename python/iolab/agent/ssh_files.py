@@ -1,9 +1,9 @@
-"""Files on other hosts, by ssh: the agent and what guests are started from, each there by its content's digest.
+"""Files on remote hosts, copied through ssh: the agent and the boot files of guests, named by content digests.
 
-They are the only things that iolab leaves on a host. The agent's file is copied to a temporary name, compared, started,
-and then renamed. The others lie beside it and go with it; what nobody has used for a month goes with the next copy.
-Hashing 300 MB takes seconds: a file is hashed once per boot, here and there, as long as its inode, size and times are
-the same.
+iolab leaves no other files on a host. The agent's file is copied under a temporary name, compared, started, and then
+renamed. The other files are in the same folder and are removed with it; files unused for a month are removed by the
+next copy. Hashing 300 MB takes seconds: each file is hashed once per boot, locally and remotely, as long as its inode,
+size and times are unchanged.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from iolab.locale import Phrase, Text
 from iolab.units import format_bytes
 
 FOLDER = '"${XDG_CACHE_HOME:-$HOME/.cache}/iolab"'
-"""Of the user there, in sh."""
+"""Folder of the remote user, in sh syntax."""
 COPY_DEADLINE_S = 120.0
-"""The agent has 2.5 MB: 0.2 Mbit/s are enough."""
+"""Time limit of the copy: the agent's file is 2.5 MB in size, so 0.2 Mbit/s is enough."""
 ELF_MACHINES = {
     3: "i686",
     21: "ppc64le",
@@ -32,8 +32,9 @@ ELF_MACHINES = {
     183: "aarch64",
     243: "riscv64",
 }
-"""e_machine of an ELF file (System V ABI) to what `uname -m` calls it."""
-# `cd` holds the folder: whatever is renamed above it later, what follows works in this one, which only its user enters.
+"""Name in `uname -m` for each e_machine of an ELF file (System V ABI)."""
+# `cd` pins the folder: later commands work in this folder even if a parent folder is renamed; only its user can enter
+# it.
 ENTER = (
     "umask 077; t=; "
     'stop() {{ s=$1; test -z "$t" || rm -f "$t"; exit $s; }}; '
@@ -46,15 +47,17 @@ ENTER = (
     'test -O . || {{ echo "$c belongs to another user" >&2; stop 76; }}; '
     "chmod 700 . || stop 71; "
 )
-"""Enters the folder: made for its user alone, reached through folders that only this user and root can change."""
-# What was put there while others could write to the folder may still be open for writing: it is not used.
+"""Script that enters the folder, and creates it for its user only, below folders that only this user and root can
+modify."""
+# A file that was created while others could write to the folder may still be open for writing, so it is not used.
 CLEAR = (
     "if test -L $f; then rm -f $f; elif test -e $f; then "
     'case "$(ls -ldn $f | cut -c 1-10)" in -????[w]* | -???????[w]*) rm -f $f ;; -*) test -O $f || rm -f $f ;; '
     "*) rm -rf $f ;; esac; fi; "
 )
-"""Removes what stands in the place of the file `$f` and is no plain file that only this user writes."""
-# Any login shell passes it on as it is: one line, and between the single quotes around it no quote, backslash or "!".
+"""Script that removes the file `$f` unless it is a regular file that only this user can write."""
+# Any login shell passes the script on unchanged: it is one line, without quotes, backslashes or "!" inside its single
+# quotes.
 COPY = (
     ENTER + "f=agent-{digest}; t=$f.part$$; " + CLEAR + 'rm -rf "$t"; '
     'find . -name "agent-*.part*" -mmin +10 -exec rm -f {{}} + 2>/dev/null; '
@@ -84,21 +87,22 @@ REMOVE = """d={folder}
 (cd -P "$d" 2>/dev/null && test -O . || exit 0; rm -f agent-* image-* 2>&1; ls | grep -E "^(agent|image)-")
 rmdir "$d" 2>/dev/null"""
 CHECK_DEADLINE_S = 180.0
-"""Reading 300 MB again takes a second, from a slow disk that others use a minute."""
+"""Time limit of a check: reading 300 MB takes a second, from a slow and busy disk a minute."""
 SLOWEST_BPS = 1_000_000
-"""A connection slower than this is given up; one that is cut is noticed by ssh itself."""
+"""Minimum rate of a copy; slower copies are aborted. ssh itself detects cut connections."""
 MARGIN_BYTES = 16 << 20
-"""Kept free: a home folder that is full to the last byte serves nobody."""
+"""Disk space that remains free on the host [bytes], because a completely full home folder is unusable."""
 KIB = 1024
 Tell = Callable[[Text], None]
-"""Takes one line about what is being done."""
+"""Callback for a progress line."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-"""Another one after each start of a host."""
+"""File whose content changes with each boot of a host."""
 LONGEST_MARK = 1024
-"""Seven words. [characters]"""
+"""Maximum length of a mark, which has seven words [characters]."""
 MARKS = "hashed"
-"""The folder in the cache that says which files were hashed, a file each."""
-# The mark of a file says of which boot and state its hash is. `touch` changes the state, so the mark is written after.
+"""Cache folder with a mark file for each hashed file."""
+# The mark contains the boot ID and the state of the file at the time of hashing. `touch` changes the state, so the mark
+# is written afterwards.
 IMAGE_PRESENT = (
     "("
     + ENTER
@@ -127,7 +131,7 @@ done
 echo free
 df -Pk . | {{ read -r heading; read -r device size used free rest; echo "$free"; }})"""
 )
-# As the agent is copied: any login shell passes it on as it is.
+# Like the copy script, this script is passed on unchanged by any login shell.
 COPY_IMAGE = (
     ENTER + "f=image-{digest}; t=$f.part$$; " + CLEAR + 'rm -rf "$t"; '
     'find . -name "image-*.part*" -mmin +60 -exec rm -f {{}} + 2>/dev/null; '
@@ -140,10 +144,10 @@ COPY_IMAGE = (
 
 
 def provide_agent(connection: SshConnection, binary: Path) -> str:
-    """Bring the agent's file to the host unless it is there; return its digest (SHA-256, hexadecimal).
+    """Copy the agent's file to the host if it is missing there; return its digest (SHA-256, hexadecimal).
 
     Raises:
-        AgentError: the host is of another kind, or the file cannot be put there or started.
+        AgentError: the host's architecture is not supported, or the file cannot be copied or started.
     """
     system, machine = [*connection.ask("uname -s; uname -m"), "", ""][:2]
     content = _suitable(connection.destination, binary, system, machine)
@@ -154,7 +158,7 @@ def provide_agent(connection: SshConnection, binary: Path) -> str:
 
 
 def start_command(digest: str, silence_s: int) -> str:
-    """Return what the login shell must run: the agent, by sudo where that asks for no password."""
+    """Return the command for the login shell: the agent, with sudo if that needs no password."""
     run = f'"$f" --silence-s {silence_s}'
     enter = ENTER.format(folder=FOLDER)
     return (
@@ -168,10 +172,10 @@ def start_command(digest: str, silence_s: int) -> str:
 
 
 def remove_agents(connection: SshConnection) -> None:
-    """Remove the agent's files, those of guest images, and their folder from the host.
+    """Remove the agent's files, the files of guest images, and their folder from the host.
 
     Raises:
-        AgentError: one stays.
+        AgentError: a file remains.
     """
     left = connection.ask(REMOVE.format(folder=FOLDER))
     if left:
@@ -179,7 +183,8 @@ def remove_agents(connection: SshConnection) -> None:
 
 
 def _suitable(destination: str, binary: Path, system: str, machine: str) -> bytes:
-    """Return the content of the agent for a kind of host: the binary, or the one beside it named after the machine."""
+    """Return the agent binary for a host's architecture: the default binary, or the binary with the architecture in its
+    name."""
     if system != "Linux":
         system_seen = system or Phrase("agent.unknown-system")
         raise AgentError(Phrase("agent.host-without-linux", host=destination, system=system_seen))
@@ -201,7 +206,7 @@ def _suitable(destination: str, binary: Path, system: str, machine: str) -> byte
 
 
 def _machine_of(content: bytes) -> str | None:
-    """Return the machine that an ELF file is for; None: it does not tell."""
+    """Return the architecture of an ELF file; None: unknown."""
     if content[:4] != b"\x7fELF":
         return None
     little = content[5] == 1
@@ -209,7 +214,7 @@ def _machine_of(content: bytes) -> str | None:
 
 
 def _is_there(connection: SshConnection, digest: str, size: int) -> bool:
-    """Tell whether the whole file is there; its digest is looked at once more when the agent says hello."""
+    """Whether the complete file is on the host; its digest is checked again in the agent's greeting."""
     seen = [
         word for line in connection.ask(PRESENT.format(folder=FOLDER, digest=digest)) for word in line.split()
     ]
@@ -225,7 +230,7 @@ def _copy(connection: SshConnection, content: bytes, digest: str) -> None:
 
 
 def _reason(status: int, words: str) -> Phrase:
-    """Return why a file could not be copied: what its host said, and what the status of the script means."""
+    """Return the reason why a file could not be copied: the host's message, and the meaning of the script's status."""
     meaning = COPY_FAILURES.get(status) or Phrase("agent.copying-ended-with-status", status=status)
     if not words:
         return meaning
@@ -233,15 +238,15 @@ def _reason(status: int, words: str) -> Phrase:
 
 
 def provide_files(connection: SshConnection, files: Sequence[Path], tell: Tell) -> tuple[str, ...]:
-    """Bring files to the host unless they are there; return where each is, as an absolute path.
+    """Copy files to the host if they are missing there; return their absolute paths.
 
     Raises:
-        AgentError: there is no room, or one cannot be put there.
+        AgentError: the host has too little space, or a file cannot be copied.
     """
     digests = {path: digest_of(path) for path in files}
     folder, there, free_bytes = _look(connection, digests)
     missing = {digests[path]: path for path in reversed(files) if path not in there}
-    lacking = [path for path in files if missing.get(digests[path]) is path]  # of equal ones the first
+    lacking = [path for path in files if missing.get(digests[path]) is path]  # only the first of equal files
     needed_bytes = sum(path.stat().st_size for path in lacking)
     if needed_bytes + MARGIN_BYTES > free_bytes and lacking:
         needed, free = format_bytes(needed_bytes), format_bytes(free_bytes)
@@ -257,7 +262,7 @@ def provide_files(connection: SshConnection, files: Sequence[Path], tell: Tell) 
 
 
 def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file [hexadecimal]; it is computed once per boot for each state of the file."""
+    """Return the SHA-256 of a file [hexadecimal]; it is computed once per boot and state of the file."""
     with path.open("rb") as file, _marks() as marks:
         state = _state(file.fileno())
         name = f"{state[0]}-{state[1]}"
@@ -271,7 +276,7 @@ def digest_of(path: Path) -> str:
 
 
 def _state(descriptor: int) -> tuple[int, ...]:
-    """Return what changes with a file's content: device, inode, size [bytes], mtime [ns], ctime [ns].
+    """Return the state that changes with a file's content: device, inode, size [bytes], mtime [ns], ctime [ns].
 
     A program can set the mtime of a file, but not its ctime.
     """
@@ -281,7 +286,7 @@ def _state(descriptor: int) -> tuple[int, ...]:
 
 @contextlib.contextmanager
 def _marks() -> Iterator[int | None]:
-    """Open the folder of the marks; None where it could hold marks of another user."""
+    """Open the folder of marks; None if it could contain marks of a different user."""
     with contextlib.ExitStack() as opened:
         folder = None
         with contextlib.suppress(OSError, UnsupportedError):
@@ -299,7 +304,7 @@ def _is_private(descriptor: int, forbidden: int) -> bool:
 
 
 def _read_mark(marks: int, name: str) -> list[str] | None:
-    """Return the words of a mark: boot id, the state of the file, its digest; None without a mark of this user."""
+    """Return the words of a mark: boot ID, file state, digest; None without a mark of this user."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=marks)
         with os.fdopen(descriptor, encoding="ascii") as file:
@@ -310,7 +315,7 @@ def _read_mark(marks: int, name: str) -> list[str] | None:
 
 
 def _write_mark(marks: int, name: str, words: Sequence[str]) -> None:
-    """Put a mark in place all at once; a cache that takes none costs time alone."""
+    """Write a mark atomically; a failure is ignored, because it only costs time."""
     fresh = f"{name}.{os.getpid()}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with contextlib.suppress(OSError):
@@ -320,7 +325,7 @@ def _write_mark(marks: int, name: str, words: Sequence[str]) -> None:
 
 
 def _look(connection: SshConnection, digests: dict[Path, str]) -> tuple[str, set[Path], int]:
-    """Return the folder there, which files are in it and whole, and what room is left [bytes]."""
+    """Return the remote folder, the complete files in it, and the free space [bytes]."""
     script = IMAGE_PRESENT.format(
         folder=FOLDER, boot_id=BOOT_ID, digests=" ".join(dict.fromkeys(digests.values()))
     )

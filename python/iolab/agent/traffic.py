@@ -1,4 +1,4 @@
-"""Methods that send, receive and look at frames: ports and trials, watches, captures."""
+"""Agent methods that send, receive and observe frames: ports, trials, watches, captures."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -23,25 +23,25 @@ from iolab.locale import Phrase
 from iolab.units import NS_PER_S
 
 PIECE_BYTES = 1 << 20
-"""Of a recording in one message."""
+"""Maximum size of a recording's part in one message."""
 
 
 @frozen
 class Packed:
-    """Windows as the agent keeps them."""
+    """Windows in the agent's compressed format."""
 
     numbers: bytes
-    """Entries of two numbers in groups of seven bits: step and frames, bytes."""
+    """Entries of two LEB128 numbers: `step << frame_bits | frames`, and bytes (contract, watch.read)."""
     frame_bits: int
-    """How many bits of an entry's first number count frames."""
+    """Number of low bits in an entry's first number that contain the number of frames."""
 
 
 @frozen(kw_only=True)
 class TrafficRan(messages.TrafficRan):
-    """A trial that was run."""
+    """The result of a trial."""
 
     raw: Json = field(default=None, compare=False)
-    """The answer, whole."""
+    """The answer as received."""
 
 
 def open_ports(agent: Agent, params: Mapping[str, Json]) -> tuple[PortOpened, ...]:
@@ -50,7 +50,7 @@ def open_ports(agent: Agent, params: Mapping[str, Json]) -> tuple[PortOpened, ..
 
 
 def give_recording(agent: Agent, of: str, name: str, entries: bytes) -> None:
-    """Give a set of ports frames that are sent in place of those of our own, piece by piece."""
+    """Send a recording to a set of ports, part by part; its frames replace generated ones."""
     for begin in range(0, len(entries), PIECE_BYTES):
         piece = entries[begin : begin + PIECE_BYTES]
         params = {
@@ -64,7 +64,7 @@ def give_recording(agent: Agent, of: str, name: str, entries: bytes) -> None:
 
 
 def run_traffic(agent: Agent, params: Mapping[str, Json]) -> TrafficRan:
-    """Run one trial to its drained barrier."""
+    """Run one trial until all frames in transit have arrived."""
     patience_s = (params["duration_ns"] + params["drain"]["timeout_ns"]) / NS_PER_S + REPLY_SLACK_S
     raw = agent.call("traffic.run", params, patience_s)
     ran = decode(TrafficRan, raw, Phrase("agent.result-of", method="traffic.run"), agent=agent.name)
@@ -74,22 +74,23 @@ def run_traffic(agent: Agent, params: Mapping[str, Json]) -> TrafficRan:
 
 
 def start_watch(agent: Agent, params: dict[str, Json]) -> WatchStarted:
-    """Begin to watch. Raises AgentError."""
+    """Start a watch. Raises AgentError."""
     return agent.ask(WatchStarted, "watch.start", params)
 
 
 def stop_watch(agent: Agent, name: str) -> Watched:
-    """End it; what was kept can be read until it is closed. Raises AgentError."""
+    """Stop a watch; its windows can be read until it is closed. Raises AgentError."""
     return agent.ask(Watched, "watch.stop", {"id": name})
 
 
 def close_watch(agent: Agent, name: str) -> None:
-    """Forget it, running or not. Raises AgentError."""
+    """Close a watch, running or not. Raises AgentError."""
     agent.call("watch.close", {"id": name})
 
 
 def read_windows(agent: Agent, name: str, place: Sequence[int], flow: int | None = None) -> Packed:
-    """Read the windows at a place, which is (point, windows), of a flow or of all. Raises AgentError."""
+    """Read the windows of one flow or of all flows; `place` has the numbers of the point and of the window length
+    (contract, watch.read). Raises AgentError."""
     point, windows = place
     found, bits = bytearray(), 0
     while True:
@@ -104,22 +105,22 @@ def read_windows(agent: Agent, name: str, place: Sequence[int], flow: int | None
 
 
 def start_capture(agent: Agent, params: dict[str, Json]) -> CaptureStarted:
-    """Begin to capture. Raises AgentError."""
+    """Start a capture. Raises AgentError."""
     return agent.ask(CaptureStarted, "capture.start", params)
 
 
 def stop_capture(agent: Agent, name: str) -> Captured:
-    """End it; the file can be read until it is closed. Raises AgentError."""
+    """Stop a capture; its file can be read until it is closed. Raises AgentError."""
     return agent.ask(Captured, "capture.stop", {"id": name})
 
 
 def close_capture(agent: Agent, name: str) -> None:
-    """Forget it, running or not. Raises AgentError."""
+    """Close a capture, running or not. Raises AgentError."""
     agent.call("capture.close", {"id": name})
 
 
 def read_capture(agent: Agent, name: str) -> bytes:
-    """Return the file of a capture that was stopped. Raises AgentError."""
+    """Return the file of a stopped capture. Raises AgentError."""
     found = bytearray()
     while True:
         part = agent.ask(CapturePart, "capture.read", {"id": name, "offset_bytes": len(found)})

@@ -1,4 +1,4 @@
-"""Lines to and from an agent: a protocol, and the transport to a child process on this computer."""
+"""Line transports to agents: the protocol class, and the transport to a local child process."""
 
 import contextlib
 import os
@@ -13,9 +13,9 @@ from iolab.errors import AgentError
 from iolab.locale import Phrase, Text
 
 AGENT_ENV = "IOLAB_AGENT"
-"""Environment variable that names another agent binary."""
+"""Environment variable with the path of an alternative agent binary."""
 LAST_WORDS_BYTES = 1000
-"""How much of the log is shown when an agent is lost."""
+"""Number of log bytes that are shown when an agent is lost."""
 
 
 class Transport(Protocol):
@@ -23,36 +23,36 @@ class Transport(Protocol):
 
     @property
     def notice_s(self) -> float:
-        """How long it may be cut before that is noticed [s]; so much longer an answer is waited for."""
+        """Time until a cut connection is detected; the wait for answers is longer by this time [s]."""
 
     def send(self, line: str) -> None:
-        """Send one line (without its end). Raises AgentError when the agent is gone."""
+        """Send one line (without its end). Raises AgentError if the agent is lost."""
 
     def receive(self) -> str | None:
-        """Wait for the next line; None when the agent is gone."""
+        """Wait for the next line; None if the agent is lost."""
 
     def close(self, deadline_s: float) -> Text:
-        """Close the agent's input, wait for its end, and return how it ended."""
+        """Close the agent's input, wait until it exits, and return its exit status as text."""
 
     def last_words(self) -> Text:
-        """Return the end of what the agent wrote to its log."""
+        """Return the last part of the agent's log."""
 
 
 def with_words(text: Phrase, words: Text) -> Phrase:
-    """Return a phrase with the last words of what it is about, where there are any."""
+    """Return a phrase followed by the last output (`words`), if there is any."""
     return Phrase("agent.with-last-words", text=text, words=words) if words else text
 
 
 class LocalTransport:
-    """An agent that is a child process of ours."""
+    """An agent that is a child process."""
 
     notice_s = 0.0
-    """The end of a child closes its pipe."""
+    """0 s, because a child's exit closes its pipe, which is detected at once."""
 
     def __init__(self, binary: Path, environment: dict[str, str] | None = None) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the agent
         try:
-            # A session of its own: Ctrl-C at the terminal reaches us, and we decide what the agent does.
+            # A separate session: Ctrl-C on the terminal reaches only this process, which then decides about the agent.
             self._child = subprocess.Popen(
                 [binary],
                 stdin=subprocess.PIPE,
@@ -71,7 +71,7 @@ class LocalTransport:
 
     @property
     def pid(self) -> int:
-        """Process id of the agent."""
+        """Process ID of the agent."""
         return self._child.pid
 
     def send(self, line: str) -> None:
@@ -88,7 +88,7 @@ class LocalTransport:
         return line.decode(errors="replace") if line.endswith(b"\n") else None
 
     def close(self, deadline_s: float) -> Text:
-        """Close its input (the dead-man's switch: it undoes everything) and wait; see Transport."""
+        """Close the agent's input (dead-man's switch: it undoes all changes) and wait; see Transport."""
         with contextlib.suppress(OSError):
             self._stdin.close()
         try:
@@ -103,17 +103,18 @@ class LocalTransport:
         return with_words(how, self.last_words())
 
     def last_words(self) -> str:
-        """Return the end of the agent's standard error; see Transport."""
+        """Return the last part of the agent's standard error; see Transport."""
         size = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, size - LAST_WORDS_BYTES))
         return self._log.read().decode(errors="replace").strip()
 
 
 def find_agent() -> Path:
-    """Return the agent binary: the one named in the environment, beside this Python, or on the path.
+    """Return the agent binary: the one that the environment variable names, else the one next to this Python, else the
+    one in the search path.
 
     Raises:
-        AgentError: there is none.
+        AgentError: no agent binary was found.
     """
     named = os.environ.get(AGENT_ENV)
     beside = Path(sys.executable).with_name("iolab-agent")

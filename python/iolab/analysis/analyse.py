@@ -1,4 +1,4 @@
-"""From the trials of a run to everything that is concluded from them."""
+"""Analyse the trials of a run: estimates, effects, findings, outliers and limits."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,9 +42,10 @@ def _no_samples(_: str) -> PacketTrial | None:
 
 
 def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_samples) -> Analysis:
-    """Conclude from the trials that count: status ok, the last record of each key, and a step of the plan.
+    """Analyse the valid trials: the last record of each key, if its status is ok and the plan has a step with this key.
 
-    `samples` gives the raw samples of a trial by its key; without it there are no verdicts and no balance sheets.
+    `samples` returns the raw samples of a trial by its key; without `samples`, the analysis has no verdicts and no
+    balance sheets.
     """
     tables, notes = tabulate(trials, plan)
     by_metric: dict[tuple[str, Quantity], CellEstimates] = {}
@@ -93,7 +94,8 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
 
 
 def _doubts(table: Table, column: Column, order: Ints) -> list[TrialWarning]:
-    """What intervals of means do not show by themselves."""
+    """Return warnings about autocorrelated trials and rare outliers, which confidence intervals of means do not
+    show."""
     notes = (
         resemblance_note(table, column, order),
         rare_note(table, column, stand(column.values, column.unit)),
@@ -102,7 +104,8 @@ def _doubts(table: Table, column: Column, order: Ints) -> list[TrialWarning]:
 
 
 def _comparable(table: Table, metric: Quantity, plan: Plan) -> Column:
-    """Return the figures that effects and findings are drawn from: measured, of one kind, and by one method."""
+    """Return the column that effects and findings use: without lower bounds, incomparable cells and older method
+    versions."""
     column = table.columns[metric]
     apart = {*table.apart, *unlike(table, baseline_cells(table, plan.baseline)), *column.older}
     return measured(column, apart)
@@ -116,7 +119,7 @@ def _compared(model: Model, plan: Plan) -> list[Pairs]:
 def _models(
     tables: Sequence[Table], plan: Plan, leading: Mapping[str, Quantity]
 ) -> tuple[list[Model], list[TrialWarning]]:
-    """A model per measure where one can be fitted, and why not where it cannot."""
+    """Return a model for each measure that can be fitted, and a warning for each measure that cannot."""
     models, notes = [], []
     for table in tables:
         if table.measure not in leading:
@@ -135,7 +138,7 @@ def _models(
 
 
 def _spreads(tables: Sequence[Table], leading: Mapping[str, Quantity]) -> dict[str, float]:
-    """Median over cells of the coefficient of variation between blocks, per measure."""
+    """Return the median over cells of the coefficient of variation between blocks, per measure."""
     spreads = {}
     for table in tables:
         if table.measure in leading:
@@ -146,7 +149,7 @@ def _spreads(tables: Sequence[Table], leading: Mapping[str, Quantity]) -> dict[s
 
 
 def coefficient_of_variation(column: Column) -> float | None:
-    """Median over cells of standard deviation / mean [ratio]; None where no cell has two trials and a
+    """Return the median over cells of standard deviation / mean [ratio]; None if no cell has two trials and a non-zero
     mean."""
     count = (~np.isnan(column.values)).sum(axis=1)
     values = column.values[count >= 2]
@@ -157,14 +160,16 @@ def coefficient_of_variation(column: Column) -> float | None:
 
 
 def kinds_of(trials: Iterable[TrialRecord]) -> dict[str, str]:
-    """Return the kind of each measure; of one that a factor gives several kinds, the last."""
+    """Return the kind of each measure; if a factor varies the kind, the kind of the last trial."""
     return {trial.measure: trial.kind for trial in trials}
 
 
 def leading_metric(metrics: Iterable[Quantity], kind: str) -> Quantity:
-    """Name the metric that stands for a measure: as its kind says, else the first in the order of the records.
+    """Return the metric that summarises a measure: the one that the measure's kind declares, else the first recorded
+    metric.
 
-    The kind may be of a package that is not installed here.
+    The measure's kind may come from a package that is not installed; then the leading metrics of all known kinds are
+    tried.
     """
     known, rows = tuple(metrics), measure_kinds()
     wanted = [rows[kind]] if kind in rows else list(rows.values())
@@ -205,7 +210,7 @@ def _alike(order: Callable[[], Ints], column: Column) -> Resemblance:
 
 
 def stream_limits(trials: Sequence[TrialRecord], plan: Plan) -> tuple[StreamLimits, ...]:
-    """Return the commonest limit of every cell whose trials have a verdict of their own, by measure."""
+    """Return the most common limit of every cell whose trials have a verdict, by measure."""
     last = {trial.key: trial for trial in trials if trial.result.status is Status.OK}
     found: dict[str, dict[frozenset[tuple[str, str]], list[TrialRecord]]] = {}
     for trial in last.values():
@@ -226,7 +231,8 @@ def stream_limits(trials: Sequence[TrialRecord], plan: Plan) -> tuple[StreamLimi
 
 
 def commonest(verdicts: Sequence[TrialVerdict]) -> Verdict:
-    """Return the limit of most trials of a cell, with what one of them shows: one without a doubt, if there is any."""
+    """Return the most common limit among the trials of a cell, with the evidence from one of them, preferably from a
+    trial without a caveat."""
     (limit, place), count = Counter((one.limit, one.place) for one in verdicts).most_common(1)[0]
     alike = [one for one in verdicts if (one.limit, one.place) == (limit, place)]
     stands = min(alike, key=lambda one: one.doubt is not None)

@@ -1,8 +1,8 @@
-"""Figures that are only lower bounds, because the instrument or the line was the limit: what may be said of them. Pure.
+"""Handle values that are only lower bounds because the instrument or the line rate was the limit. Pure.
 
-A mean of rates and lower bounds is a lower bound. It has no interval and no p-value: they are about the scatter of a
-figure that was not measured. It is in no ratio, for the same reason, and has no place among measured figures: what is
-kept of a ratio is whether the true one is at least, or at most, that of the figures.
+A mean that includes lower bounds is itself a lower bound. Such a mean has no interval and no p-value, because these
+describe the spread of measured values only. A mean with lower bounds has no ratio either: the analysis keeps only
+whether the true ratio is at least or at most the ratio of the bounds.
 """
 
 from collections import Counter
@@ -19,16 +19,16 @@ from iolab.messages.notes import BoundsLeftOut
 from iolab.messages.warnings import TrialWarning
 
 LOWER_BOUND = "lower-bound"
-"""Why a cell has no ratio: its figure, or that of its baseline, is only a lower bound."""
+"""Reason code of a cell without a ratio: its value or its baseline's value is only a lower bound."""
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 class Bounds:
-    """The bounds of one column, cell by cell."""
+    """The lower bounds in one column, by cell."""
 
     def __init__(self, column: Column, baseline: Ints) -> None:
-        """`baseline`: each cell's baseline cell, or -1."""
+        """Index the bounds of a column by row; `baseline` holds the baseline cell of each cell, or -1."""
         self._column = column
         self._baseline = baseline
         self._rows: dict[int, dict[int, str]] = {}
@@ -39,14 +39,14 @@ class Bounds:
         return bool(self._rows)
 
     def mark(self, estimate: Estimate, row: int) -> Estimate:
-        """Return the estimate of a row with what is only a bound marked as such."""
+        """Return the estimate of a row with its lower bounds marked."""
         own = self._rows.get(row, {})
         marked = _marked(estimate, self._column.values[row], own) if own else estimate
         below = self._row_of_baseline(row)
         return marked if below in (None, row) else _ratio(marked, bool(own), below in self._rows)
 
     def _row_of_baseline(self, row: int) -> int | None:
-        """Return the row of the baseline of a row's cell; None where the column has none."""
+        """Return the row of the baseline cell for a given row; None if the column has no such row."""
         rows = self._column.rows
         cell = self._baseline[rows[row]]
         at = int(np.searchsorted(rows, cell))
@@ -54,19 +54,19 @@ class Bounds:
 
 
 def limits(column: Column, row: int) -> tuple[str, ...]:
-    """Return what of the instrument limited the trials of a row, the commonest first."""
+    """Return the instrument limits of a row's trials, the most common first."""
     return bounds_in(column, np.array([row]))
 
 
 def bounds_in(column: Column, rows: Ints) -> tuple[str, ...]:
-    """Return what of the instrument limited any trial of some rows, the commonest first."""
+    """Return the instrument limits of all trials in the given rows, the most common first."""
     wanted = set(rows.tolist())
     counts = Counter(code for (at, _), code in column.limited.items() if at in wanted)
     return tuple(code for code, _ in counts.most_common())
 
 
 def _marked(estimate: Estimate, values: Floats, limited: Mapping[int, str]) -> Estimate:
-    """Mark the figures of a cell; `limited` says which of its values are bounds, and what was the limit."""
+    """Mark the lower bounds in the estimate of a cell; `limited` maps the index of each bound to its limit."""
     places = list(limited)
     exact = np.delete(values, places)
     exact = exact[~np.isnan(exact)]
@@ -82,7 +82,7 @@ def _marked(estimate: Estimate, values: Floats, limited: Mapping[int, str]) -> E
 
 
 def _ratio(estimate: Estimate, own: bool, of_baseline: bool) -> Estimate:
-    """Return an estimate without its ratio, where one of the two sides is only a bound."""
+    """Return the estimate without a ratio if its own value or the baseline's value is only a bound."""
     if not (own or of_baseline):
         return estimate
     return replace(
@@ -98,14 +98,15 @@ def _ratio(estimate: Estimate, own: bool, of_baseline: bool) -> Estimate:
 
 
 def ratio_bound(above: bool, below: bool) -> Bound | None:
-    """Return what a ratio is where the figure above, or the one below, is only a lower bound; not both of them."""
+    """Return whether a ratio is a lower or an upper bound, given which of its two sides is a lower bound; None if both
+    sides or neither side is."""
     if above == below:
         return None
     return Bound.LEAST if above else Bound.MOST
 
 
 def measured(column: Column, apart: Collection[int] = ()) -> Column:
-    """Return a column without its bounds and the cells that stand apart: what effects and findings are drawn from."""
+    """Return the column that effects and findings use: without lower bounds and without the cells in `apart`."""
     if not column.limited and not apart:
         return column
     values = column.values.copy()
@@ -125,7 +126,7 @@ def measured(column: Column, apart: Collection[int] = ()) -> Column:
 
 
 def left_out(table: Table, column: Column) -> list[TrialWarning]:
-    """Say that effects and findings do without the trials whose figure is only a bound."""
+    """Return a warning that effects and findings exclude the trials whose value is only a lower bound."""
     if not column.limited:
         return []
     count, total = len(column.limited), int((~np.isnan(column.values)).sum())

@@ -1,7 +1,7 @@
-"""Differences between levels, cell by cell: where they agree one figure holds for all, where not each has its own.
+"""Compare factor levels cell by cell, and pool the differences that agree.
 
-log(metric) = cell + block + residual. No shape is put on the cells, so that interactions of any order are in their
-means and none is in the residual. Pure.
+Model: log(metric) = cell + block + residual. The model imposes no structure on the cells: interactions of every order
+are part of the cell means, and no interaction is part of the residual. Pure.
 """
 
 from collections.abc import Mapping
@@ -19,67 +19,73 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 AGREE_P = 0.01
-"""Differences agree unless an F test says below this that they do not: one sentence in a hundred is split by chance."""
+"""Significance level of the F test of equal differences: 1 % of the groups with equal differences are split by
+chance."""
 ALIKE_SHARE = 0.25
-"""Cells that differ from their mean by at most this share of it share a sentence, whose interval holds them all."""
+"""Maximum deviation of a cell's difference from the mean difference, as a share of that mean, for cells to be reported
+together."""
 
 ROUNDING = 1e-9
-"""An eigenvalue below this share of the largest is 0: sums over thousands of trials round to 1e-15 of themselves, and
-what is known of a block or a pair is at least one trial's share."""
+"""Relative threshold below which an eigenvalue counts as 0.
+
+Sums over thousands of trials have relative rounding errors near 1e-15, and the information about a block or pair is at
+least that of one trial.
+"""
 MOST_CELLS = 2000
-"""Of one comparison that is taken apart."""
+"""Maximum number of cells in a comparison that may be split."""
 MOST_DENSE = 400
-"""Pairs whose covariance is taken whole; of more, which share little, each by itself."""
+"""Maximum number of pairs for which the full covariance is used; for more pairs, only the variances are used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellMeans:
-    """Means of the logarithm of one measure's leading metric, blocks taken out."""
+    """Cell means of the logarithm of a measure's leading metric, adjusted for blocks."""
 
     model: Model
-    """What varies, and against which reference."""
+    """Fitted model: factors that vary, and their reference levels."""
     there: NDArray[np.bool_]
-    """Which trials there are; shape (cell, block)."""
+    """Whether a trial exists; shape (cell, block)."""
     means: Floats
-    """Shape (cell,)."""
+    """Mean logarithm of each cell; shape (cell,)."""
     links: Floats
-    """How far what is known of a block depends on the cells in it; shape (block, block)."""
+    """Covariance of the block effects, in units of the residual variance; shape (block, block)."""
     spread: Spread
-    """Between trials of one plot."""
+    """Spread between trials of one plot."""
     plot_spread: Spread | None
-    """Between plots, where it is larger."""
+    """Spread between plots, if it exceeds the spread within plots; else None."""
     plot_trials: float
     """Mean number of trials in a plot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """One level against the reference of its factor, in each cell that has it."""
+    """Differences between one level and the reference level of its factor, one pair per cell that has the level."""
 
     of: CellMeans
-    """Where they are from."""
+    """Cell means from which the differences are computed."""
     factor: int
-    """The factor."""
+    """Factor index."""
     level: int
-    """Its level."""
+    """Level index."""
     cells: Ints
-    """The cell at the level, per pair."""
+    """Index of the cell at the level, per pair."""
     values: Floats
     """Difference of logarithms, per pair."""
     own: Floats
-    """Its variance from the cell at the level, in units of the residual variance."""
+    """Variance from the cell at the level, per pair, in units of the residual variance."""
     group: Ints
-    """Which cells at the reference it is against: pairs of one number share them."""
+    """Index of the group of reference cells, per pair; pairs with the same index have the same reference cells."""
     other: Floats
-    """Its variance from those."""
+    """Variance from the reference cells, per pair, in units of the residual variance."""
     through: Floats
-    """How much it depends on each block; 0 where all cells have all blocks; shape (pair, block)."""
+    """Weight of each block in a pair's difference; 0 if all cells have all blocks; shape (pair, block)."""
     conditions: Mapping[int, int]
-    """Levels of other factors that all cells have."""
+    """Level index by factor index, for the factors whose level is the same in all cells."""
 
 
 def cell_means(model: Model, logs: Floats, plots: Ints) -> CellMeans:
-    """Take out the blocks by least squares; with complete blocks a cell's mean is that of its trials."""
+    """Estimate cell means by least squares with blocks removed; with complete blocks they are plain means of
+    trials."""
     there = ~np.isnan(logs)
     known = np.where(there, logs, 0.0)
     count, size = there.sum(axis=1), there.sum(axis=0)
@@ -104,9 +110,11 @@ def cell_means(model: Model, logs: Floats, plots: Ints) -> CellMeans:
 
 
 def pairs(of: CellMeans, factor: int, level: int) -> Pairs | None:
-    """Match every cell at a level with those at the reference whose shared factors are equal and that share a block.
+    """Match each cell at a level to the reference cells that have the same levels of the shared factors, and a block in
+    common.
 
-    A sub-factor of one level alone matches nothing: its cells stand against the same reference. None: no match.
+    Sub-factors that exist on one side only are ignored in the match, so several cells may share one reference. Return
+    None if no cell matches.
     """
     levels, reference = of.model.levels, of.model.design.references[factor]
     sides = [np.flatnonzero(levels[:, factor] == at) for at in (level, reference)]
@@ -134,15 +142,16 @@ def pairs(of: CellMeans, factor: int, level: int) -> Pairs | None:
 
 
 def comparisons(of: CellMeans) -> list[Pairs]:
-    """Every level against the reference of its factor, over all cells that can be matched."""
+    """Compare every level with its factor's reference over all cells that can be matched."""
     every = (pairs(of, factor, level) for factor, level in of.model.main_levels())
     return [each for each in every if each is not None]
 
 
 def parts(found: Pairs, least: float) -> list[Pairs]:
-    """Split until the differences of each part agree, or are alike; `least` is a logarithm that is not worth a split.
+    """Split a comparison until the differences within each part agree.
 
-    What disagrees in more cells than sentences could tell apart is left out.
+    `least` is the smallest difference of logarithms that justifies a split. Parts of more than MOST_CELLS cells whose
+    differences do not agree are dropped.
     """
     if len(found.cells) == 1 or apart_p_value(found) >= AGREE_P or _alike(found, least):
         return [found]
@@ -163,7 +172,7 @@ def _part(found: Pairs, chosen: NDArray[np.bool_], conditions: Mapping[int, int]
 
 
 def _best_split(found: Pairs) -> int | None:
-    """The factor whose levels leave the least scatter within them, per degree of freedom that they take."""
+    """Return the factor by whose levels a split leaves the smallest residual variance; None if no factor varies."""
     levels = found.of.model.levels[found.cells]
     best, least = None, float("inf")
     for factor in range(levels.shape[1]):
@@ -179,19 +188,19 @@ def _best_split(found: Pairs) -> int | None:
 
 
 def _variances(found: Pairs) -> Floats:
-    """Of the pairs' differences, in units of the residual variance; shape (pair,)."""
+    """Return the variances of the pairs' differences, in units of the residual variance; shape (pair,)."""
     blocks = ((found.through @ found.of.links) * found.through).sum(axis=1)
     return np.asarray(found.own + found.other + blocks)
 
 
 def _covariance(found: Pairs) -> Floats:
-    """Of the pairs' differences, in units of the residual variance; shape (pair, pair)."""
+    """Return the covariance of the pairs' differences, in units of the residual variance; shape (pair, pair)."""
     shared = np.where(found.group[:, None] == found.group, found.other, 0.0)
     return np.asarray(np.diag(found.own) + shared + found.through @ found.of.links @ found.through.T)
 
 
 def _mean_leverage(found: Pairs) -> float:
-    """Variance of the pairs' mean, in units of the residual variance."""
+    """Return the variance of the pairs' mean, in units of the residual variance."""
     count = len(found.cells)
     shared = np.bincount(found.group) ** 2 / count**2
     other = np.zeros(len(shared))
@@ -201,7 +210,7 @@ def _mean_leverage(found: Pairs) -> float:
 
 
 def apart_p_value(found: Pairs) -> float:
-    """F test of 'the differences are those of one figure and chance'; 1 where nothing can tell."""
+    """Return the p-value of an F test of the hypothesis that all pairs have the same difference; 1 if untestable."""
     spread, count = _spread_of_cells(found), len(found.cells)
     if count == 1 or not spread.freedom >= 1:
         return 1.0
@@ -225,7 +234,8 @@ def _alike(found: Pairs, least: float) -> bool:
 
 
 def _spread_of_cells(found: Pairs) -> Spread:
-    """The residual that pairs are compared with each other by: where plots differ between them, that of plots."""
+    """Return the residual spread for comparing pairs with each other: between plots if the pairs are in different
+    plots."""
     of = found.of
     grouped = of.model.grouped - {found.factor}
     levels = of.model.levels[found.cells][:, sorted(grouped)]
@@ -234,14 +244,14 @@ def _spread_of_cells(found: Pairs) -> Spread:
 
 
 def average(found: Pairs) -> Difference:
-    """The mean of the pairs, and its error as a mean of just these cells."""
+    """Return the mean difference over the pairs, and the standard error for exactly these cells."""
     spread = _spread_of_mean(found)
     error = float(np.sqrt(_mean_leverage(found) * spread.variance))
     return Difference(float(found.values.mean()), error, spread.freedom)
 
 
 def for_each(found: Pairs) -> Difference:
-    """The mean of the pairs, with an error wide enough for each cell: what they differ by beyond chance is in it."""
+    """Return the mean difference over the pairs, with a standard error that includes real variation between cells."""
     over_all = average(found)
     count = len(found.cells)
     if apart_p_value(found) > POOLING_P:
@@ -252,12 +262,12 @@ def for_each(found: Pairs) -> Difference:
 
 
 def _spread_of_mean(found: Pairs) -> Spread:
-    """The residual that a mean of pairs is measured against."""
+    """Return the residual spread against which the mean of the pairs is tested."""
     of = found.of
     if of.plot_spread is None or found.factor not in of.model.grouped:
         return of.spread
     if set(found.conditions) <= of.model.grouped:
         return of.plot_spread
-    # at one level of an ungrouped factor each plot has one trial, which carries the plot's share once
+    # at one level of an ungrouped factor each plot has one trial, which carries the full plot variance once
     share = (of.plot_spread.variance - of.spread.variance) / of.plot_trials
     return Spread(of.spread.variance + share, of.plot_spread.freedom)

@@ -1,8 +1,7 @@
-"""Two runs side by side: the same measure in the same cell, run b over run a. Refuses what means different
-things.
+"""Compare run b with run a, measure by measure and cell by cell; reject metrics whose units differ.
 
-The intervals cover the spread between trials, not what else changed between the two runs: they were not
-measured in turn. The warnings name the facts of the hosts that differ.
+The intervals cover the spread between trials, not other changes between the runs, because the runs were not
+interleaved. Warnings list the host facts that differ.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from iolab.analysis.intervals import holm
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Interval
 from iolab.errors import InputError, Problem
+from iolab.locale import Phrase
 from iolab.messages.notes import EffectDiffers, FactDiffers, MethodsDiffer, MethodsUnknown, NoteOfRun
 from iolab.messages.warnings import TrialWarning
 from iolab.registry.registry import programs
@@ -31,23 +31,22 @@ Ints = NDArray[np.int64]
 
 METHOD = "Welch's t on logs"
 FEWEST = 3
-"""Trials on each side below which a cell gets no interval: six in all, so that the rule of four is met with
-room."""
+"""Minimum number of trials of a cell in each run for an interval."""
 FACTS = (
     ("kernel",), ("cpu_model",), ("microcode",), ("firmware",), ("cpus",), ("accelerator",), ("virtualization",),
     ("clocksource",), ("hello", "rootless"), ("hello", "version"),
 )  # fmt: skip
-"""Facts of the host that move results beside the programs that measure, by where facts.json keeps them."""
+"""Paths in facts.json of the host facts that affect results, apart from program versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Welch:
-    """Per cell, on logarithms; NaN where there are too few trials or values that are not positive."""
+    """Welch's test on logarithms, per cell; NaN if a cell has too few trials or a non-positive value."""
 
     value: Floats
-    """log of the ratio."""
+    """Logarithm of the ratio."""
     variance: Floats
-    """Of value."""
+    """Variance of `value`."""
     freedom: Floats
     """Welch-Satterthwaite degrees of freedom."""
 
@@ -56,7 +55,7 @@ def compare(a: StoredRun, b: StoredRun) -> Comparison:
     """Compare run b with run a.
 
     Raises:
-        InputError: a metric has different units.
+        InputError: a metric has different units in the two runs.
     """
     tables_a, notes_a = tabulate(a.trials, a.plan)
     tables_b, notes_b = tabulate(b.trials, b.plan)
@@ -98,10 +97,10 @@ def compare(a: StoredRun, b: StoredRun) -> Comparison:
 
 
 def _one_method(a: Method, b: Method, *, alike_unknown: bool) -> bool:
-    """Whether figures of two runs are by one version of their method.
+    """Whether the values of two runs were computed by the same method version.
 
-    Before methods had versions, a change of a metric's meaning raised the schema of trials. So unknown versions count
-    as one where the trials of both runs had one schema.
+    Before methods had versions, a change of a metric's meaning raised the schema version of trials. Unknown versions
+    are therefore equal if the trials of both runs have the same schema version.
     """
     return a == b and (a is not None or alike_unknown)
 
@@ -109,7 +108,8 @@ def _one_method(a: Method, b: Method, *, alike_unknown: bool) -> bool:
 def _methods(
     cells: Sequence[CellComparison], schema: int, *, alike_unknown: bool
 ) -> Iterator[MethodsDiffer | MethodsUnknown]:
-    """Yield which metrics have no ratio, because their methods have different versions, and what is assumed."""
+    """Yield warnings about metrics that have no ratio because their method versions differ, and about assumed
+    versions."""
     found: dict[tuple[str, Method, Method], dict[str, None]] = {}
     for each in cells:
         if not _one_method(each.method_a, each.method_b, alike_unknown=alike_unknown):
@@ -126,10 +126,12 @@ def _refuse_units(a: StoredRun, b: StoredRun, pairs: list[tuple[Table, Table]]) 
     problems = [
         Problem(
             where=f"{a.name}, {b.name}",
-            doing=f"comparing {name} of {table.measure}",
-            seen=f"unit {column.unit!r} and unit {other.columns[name].unit!r}",
-            allowed="one unit",
-            advice="measure one of them again with the same version",
+            doing=Phrase("analysis.comparing-metric", metric=name, measure=table.measure),
+            seen=Phrase(
+                "analysis.units-differ", first=repr(column.unit), second=repr(other.columns[name].unit)
+            ),
+            allowed=Phrase("analysis.same-unit"),
+            advice=Phrase("analysis.measure-one-run-again"),
         )
         for table, other in pairs
         for name, column in table.columns.items()
@@ -140,7 +142,7 @@ def _refuse_units(a: StoredRun, b: StoredRun, pairs: list[tuple[Table, Table]]) 
 
 
 def differing_facts(a: Mapping[str, object], b: Mapping[str, object]) -> tuple[TrialWarning, ...]:
-    """One warning per fact that moves results and is not the same on both hosts."""
+    """Return one warning per fact that affects results and differs between the hosts."""
     found = []
     for path in (*FACTS, *(("programs", program) for program in programs())):
         first, second = _fact(a, path), _fact(b, path)
@@ -150,7 +152,7 @@ def differing_facts(a: Mapping[str, object], b: Mapping[str, object]) -> tuple[T
 
 
 def differing_effects(a: StoredRun, b: StoredRun) -> tuple[TrialWarning, ...]:
-    """One warning per setting whose effective values differ in cells that both runs have."""
+    """Return one warning per setting whose effective values differ in cells that both runs have."""
     first, second = _effects(a), _effects(b)
     found: dict[tuple[str, str, str], dict[str, None]] = {}
     for where in first.keys() & second.keys():
@@ -165,7 +167,7 @@ def differing_effects(a: StoredRun, b: StoredRun) -> tuple[TrialWarning, ...]:
 
 
 def _effects(run: StoredRun) -> dict[tuple[str, tuple[tuple[str, str], ...], str, str], set[str]]:
-    """Return the values that the trials of a run had, by measure, cell, place and setting."""
+    """Return the effective values in the trials of a run, by measure, cell, place and setting."""
     found: dict[tuple[str, tuple[tuple[str, str], ...], str, str], set[str]] = {}
     for trial in run.trials:
         if trial.result.status is Status.OK:
@@ -196,7 +198,7 @@ def _identity(cell: Mapping[str, str]) -> frozenset[tuple[str, str]]:
 
 
 def _measured(table: Table) -> dict[frozenset[tuple[str, str]], Mapping[str, str]]:
-    """Cells with at least one trial."""
+    """Return the cells with at least one trial, by identity."""
     return {_identity(cell): cell for cell, keys in zip(table.cells, table.keys, strict=True) if any(keys)}
 
 
@@ -245,7 +247,7 @@ def _compare_metric(
 
 
 def _bounded(cell: CellComparison, limited_a: tuple[str, ...], limited_b: tuple[str, ...]) -> CellComparison:
-    """Return a cell without a ratio of its means, where any of them is only a lower bound."""
+    """Return a cell comparison without a ratio if either mean is only a lower bound."""
     if not (limited_a or limited_b):
         return cell
     bound = ratio_bound(bool(limited_b), bool(limited_a))
@@ -261,13 +263,13 @@ def _mean(values: Floats) -> Floats:
 
 
 def _logs(values: Floats) -> Floats:
-    """Logarithms; a row with a value that is not positive has none."""
+    """Return the logarithms; all NaN in a row with a non-positive value."""
     usable = (np.isnan(values) | (values > 0)).all(axis=1, keepdims=True)
     return np.log(np.where(usable & (values > 0), values, np.nan))
 
 
 def _share(logs: Floats) -> tuple[Floats, Floats]:
-    """Variance of each row's mean and its degrees of freedom; NaN with fewer than two values."""
+    """Return the variance of each row's mean and the degrees of freedom; NaN with fewer than two values."""
     n = _count(logs)
     usable = n >= 2
     squares = np.nansum((logs - _mean(logs)[:, None]) ** 2, axis=1)
@@ -276,7 +278,7 @@ def _share(logs: Floats) -> tuple[Floats, Floats]:
 
 
 def _welch(a: Floats, b: Floats) -> _Welch:
-    """Difference of the mean logarithms b - a, per row (Welch 1947)."""
+    """Return the difference of the mean logarithms, b - a, per row (Welch 1947)."""
     logs_a, logs_b = _logs(a), _logs(b)
     (part_a, free_a), (part_b, free_b) = _share(logs_a), _share(logs_b)
     value = np.where((_count(logs_a) > 0) & (_count(logs_b) > 0), _mean(logs_b) - _mean(logs_a), np.nan)
@@ -287,7 +289,7 @@ def _welch(a: Floats, b: Floats) -> _Welch:
 
 
 def _two_sided(value: Floats, variance: Floats, freedom: Floats) -> Floats:
-    """p-value of 'the value is 0'; without any spread 1 at 0 and 0 elsewhere."""
+    """Return the p-value of the hypothesis that the value is 0; with zero variance it is 1 for value 0, else 0."""
     flat = variance == 0
     t = np.abs(value) / np.sqrt(np.where(flat, 1.0, variance))
     return np.where(flat, np.where(value == 0, 1.0, 0.0), 2.0 * stdtr(freedom, -t))
@@ -325,7 +327,8 @@ def _cells(
 def _overall(
     measure: str, metric: Quantity, welch: _Welch, better: str
 ) -> tuple[OverallComparison, float] | None:
-    """Mean of the cells' logarithms with Satterthwaite's degrees of freedom, and its uncorrected p-value."""
+    """Return the mean of the cells' logarithms with Satterthwaite's degrees of freedom, and the uncorrected
+    p-value."""
     known = ~np.isnan(welch.value)
     if not known.any():
         return None
@@ -336,7 +339,7 @@ def _overall(
     free = np.where(weight > 0, total**2 / np.where(weight > 0, weight, 1.0), freedom.sum())
     error = np.sqrt(total) / cells
     ci, p_value = None, float("nan")
-    if free[0] >= FEWEST:  # NaN, a cell with a single trial, says no
+    if free[0] >= FEWEST:  # False for NaN, which stands for a cell with a single trial
         half = stdtrit(free, 0.975) * error
         ci = Interval(float(np.exp(value - half)[0]), float(np.exp(value + half)[0]), METHOD)
         p_value = float(_two_sided(value, error**2, free)[0])

@@ -1,4 +1,4 @@
-"""What comparing two runs concludes; the report only formats these."""
+"""Result types of comparing two runs; the report only formats them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,92 +11,93 @@ from iolab.results.metric import Method, Quantity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellComparison:
-    """One metric of one measure in one cell that both runs have."""
+    """Comparison of one metric of one measure in one cell that both runs have."""
 
     cell: Mapping[str, str]
-    """Factor to label."""
+    """Level label by factor."""
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     metric: Quantity
-    """Name of the metric."""
+    """Metric name."""
     unit: str
-    """Of the means."""
+    """Unit of the means."""
     n_a: int
-    """Trials in run a."""
+    """Number of trials in run a."""
     n_b: int
-    """Trials in run b."""
+    """Number of trials in run b."""
     mean_a: float
     """Arithmetic mean in run a."""
     mean_b: float
     """Arithmetic mean in run b."""
     ratio: float | None
-    """Geometric mean of b over that of a (of arithmetic means where a value is not positive); None: a is
+    """Geometric mean of b divided by that of a (arithmetic means if a value is not positive); None if the mean of a is
     0."""
     ci: Interval | None
-    """Of the ratio; from 3 trials on both sides up."""
+    """Confidence interval of the ratio; None if a run has fewer than 3 trials of the cell."""
     p_value: float | None
-    """Of ratio = 1, Holm-corrected over the cells of this measure and metric."""
+    """p-value of ratio = 1, Holm-corrected over the cells of this measure and metric."""
     limited_a: tuple[str, ...] = ()
-    """What of the instrument was the limit in trials of run a; with any, `mean_a` is only a lower bound."""
+    """Instrument limits in trials of run a; unless empty, `mean_a` is only a lower bound."""
     limited_b: tuple[str, ...] = ()
-    """The same of run b."""
+    """Instrument limits in trials of run b; unless empty, `mean_b` is only a lower bound."""
     ratio_bound: Bound | None = None
-    """What the ratio is, where one of the means is a bound; where both are there is no ratio."""
+    """Whether the true ratio is at least or at most the ratio of the means; None if neither mean is a bound, or if both
+    are."""
     better: str = ""
-    """Which of two values is the better one: larger, smaller; empty: nobody said."""
+    """Preferred direction of the metric: "larger", "smaller", or empty if not declared."""
     method_a: Method = 1
-    """Version of the method behind `mean_a`."""
+    """Version of the method that computed `mean_a`."""
     method_b: Method = 1
-    """The same of run b; there is a ratio only where both are of one version."""
+    """Version of the method that computed `mean_b`; a ratio exists only if both versions are equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverallComparison:
-    """The leading metric of a measure over all cells that both runs have, each cell with the same weight."""
+    """Comparison of a measure's leading metric over all cells that both runs have, with equal weight per cell."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     metric: Quantity
-    """Its leading metric."""
+    """Leading metric."""
     cells: int
-    """Cells compared."""
+    """Number of compared cells."""
     ratio: float
     """Geometric mean of the cells' ratios b / a."""
     ci: Interval | None
-    """Of the ratio."""
+    """Confidence interval of the ratio."""
     p_value: float | None
-    """Of ratio = 1, Holm-corrected over the measures."""
+    """p-value of ratio = 1, Holm-corrected over the measures."""
     better: str = ""
-    """Which of two values is the better one: larger, smaller; empty: nobody said."""
+    """Preferred direction of the metric: "larger", "smaller", or empty if not declared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoneCell:
-    """A cell that only one of the runs has trials of."""
+    """A cell that has trials in only one of the runs."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     cell: Mapping[str, str]
-    """Factor to label."""
+    """Level label by factor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Everything said about two runs."""
+    """Complete comparison of two runs."""
 
     run_a: str
-    """Name of the run compared with."""
+    """Name of the reference run."""
     run_b: str
-    """Name of the run compared."""
+    """Name of the compared run."""
     cells: tuple[CellComparison, ...]
-    """Per measure, metric (the leading one first) and cell in the order of run a's plan."""
+    """Comparisons sorted by measure, metric (the leading metric first) and cell, in the order of run a's plan."""
     overall: tuple[OverallComparison, ...]
-    """Per measure."""
+    """Overall comparison of each measure."""
     leading: Mapping[str, Quantity]
-    """Measure to leading metric."""
+    """Leading metric by measure."""
     only_a: tuple[LoneCell, ...]
     """Cells without a counterpart in run b."""
     only_b: tuple[LoneCell, ...]
     """Cells without a counterpart in run a."""
     warnings: tuple[TrialWarning, ...]
-    """Facts that differ between the runs, and what was left out of either."""
+    """Facts that differ between the runs, and data left out of either run."""

@@ -1,8 +1,7 @@
-"""What each factor does to a measure's leading metric: a linear model of its logarithm over all trials.
+"""Estimate the effect of each factor on a measure's leading metric with a linear model of its logarithm.
 
-log(metric) = block + factors + interactions of two factors + residual. Blocks are fitted (by taking each
-block's mean off both sides: Frisch & Waugh 1933, Lovell 1963), so what drifts between blocks does not count
-as an effect.
+Model: log(metric) = block + factors + two-factor interactions + residual. The block mean is subtracted from both sides
+(Frisch & Waugh 1933, Lovell 1963), so drift between blocks does not count as an effect.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,21 +36,21 @@ Ints = NDArray[np.int64]
 
 METHOD = "t on logs, pooled over cells"
 POOLING_P = 0.25
-"""Plots count as units of their own unless their F test is weaker than this (Bozivich, Bancroft & Hartley
-1956)."""
+"""Maximum p-value of the F test at which plots are treated as separate units (Bozivich, Bancroft & Hartley 1956)."""
 POWER_RATIO = 0.8
 LEVEL_RATIO = 0.95
 
 LEAST_FREEDOM = 4
-"""Of a single block: below this its residual, which is higher interactions, says too little of chance."""
+"""Minimum residual degrees of freedom in a single block; below it the residual reflects mostly higher interactions,
+not chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A residual variance and how well it is known."""
+    """A residual variance and its degrees of freedom."""
 
     variance: float
-    """Of log(metric)."""
+    """Variance of log(metric)."""
     freedom: float
     """Degrees of freedom."""
 
@@ -65,22 +64,23 @@ class Model:
     metric: Quantity
     """The leading metric."""
     levels: Ints
-    """Of the cells that have the metric; shape (cell, factor)."""
+    """Level indices of the cells that have the metric; shape (cell, factor)."""
     design: Design
-    """What the columns mean."""
+    """Meaning of the model's columns."""
     fit: Fit
     """Coefficients and their errors."""
     spread: Spread
-    """Between trials of one plot."""
+    """Spread between trials of one plot."""
     plot_spread: Spread | None
-    """Between plots, where it is larger: the spread that effects of grouped factors are measured against."""
+    """Spread between plots, against which effects of grouped factors are tested; None if it does not exceed
+    `spread`."""
     plot_trials: float
     """Mean number of trials in a plot."""
     grouped: frozenset[int]
-    """Factors that change between plots only."""
+    """Indices of the factors that change only between plots."""
 
     def main_levels(self) -> list[tuple[int, int]]:
-        """Every level (factor, level) that is compared with its factor's reference."""
+        """Return every (factor, level) pair that is compared with the factor's reference level."""
         terms = self.design.terms
         return [(term.factors[0], term.levels[0]) for term in terms if len(term.factors) == 1]
 
@@ -92,13 +92,13 @@ class Difference:
     value: float
     """Natural logarithm of the ratio."""
     error: float
-    """Its standard error."""
+    """Standard error of `value`."""
     freedom: float
-    """Degrees of freedom of the error; below 1: unknown."""
+    """Degrees of freedom of the error; below 1 the error is unknown."""
 
     @property
     def p_value(self) -> float:
-        """Two-sided, of ratio = 1, not corrected; NaN where the error is unknown."""
+        """Return the two-sided, uncorrected p-value of ratio = 1; NaN if the error is unknown."""
         if not self.freedom >= 1:
             return float("nan")
         if self.error == 0.0:
@@ -107,12 +107,12 @@ class Difference:
 
     @property
     def ratio(self) -> float:
-        """As a ratio."""
+        """Return the effect as a ratio."""
         return float(np.exp(self.value))
 
     @property
     def interval(self) -> Interval | None:
-        """Of the ratio, 95 %."""
+        """Return the 95 % confidence interval of the ratio; None if the error is unknown."""
         if not self.freedom >= 1:
             return None
         half = float(stdtrit(self.freedom, 0.5 + LEVEL_RATIO / 2)) * self.error
@@ -120,7 +120,7 @@ class Difference:
 
 
 def model_of(table: Table, column: Column, plan: Plan) -> Model | TrialWarning | None:
-    """Fit the model; a warning where it cannot be fitted, None where nothing varies."""
+    """Fit the model of a measure; return a warning if it cannot be fitted, None if no factor varies."""
     levels = table.levels[column.rows]
     baseline = {
         index: labels.index(plan.baseline[name])
@@ -152,10 +152,11 @@ def model_of(table: Table, column: Column, plan: Plan) -> Model | TrialWarning |
 
 
 def _fit_within_blocks(matrix: Codes, logs: Floats) -> Fit:
-    """Fit on what remains when each block's mean is taken off the design and the logarithms.
+    """Fit the design and the logarithms after subtracting each block's mean.
 
-    Blocks with the same cells have the same design: their mean, weighted, stands for them (the normal equations are
-    the same), and their scatter around it goes to the residual. That makes ten complete blocks as cheap as one.
+    Blocks with the same cells share a design. The weighted mean of such blocks represents them (the normal equations
+    are equal), and their spread around the mean is added to the residual. Ten complete blocks therefore cost as little
+    as one.
     """
     there = ~np.isnan(logs)
     patterns, kind = np.unique(there, axis=1, return_inverse=True)
@@ -173,14 +174,16 @@ def _fit_within_blocks(matrix: Codes, logs: Floats) -> Fit:
     model = fit(_rows(matrix, parts), matrix.shape[1])
     freedom = model.freedom + int(there.sum()) - rows - absorbed
     if logs.shape[1] == 1 and freedom < LEAST_FREEDOM:
-        freedom = 0  # what is left of one block is a few higher interactions, not repetition
+        freedom = (
+            0  # a single block has no repetitions, so its residual contains only a few higher interactions
+        )
     return replace(model, squares=model.squares + scatter, freedom=freedom)
 
 
 def _rows(matrix: Codes, parts: Sequence[tuple[Ints, Floats, float]]) -> Iterator[tuple[Floats, Floats]]:
-    """Yield design and response of blocks: their cells, the cells' means, and a weight.
+    """Yield the weighted design and response of each group of blocks, from its cells and cell means.
 
-    Some thousand rows at a time: the matrix of a million trials, as numbers, takes a gigabyte.
+    Rows are yielded in chunks of ROWS_AT_ONCE, because the matrix of a million trials would take a gigabyte.
     """
     for cells, means, weight in parts:
         own = matrix[cells]
@@ -191,7 +194,7 @@ def _rows(matrix: Codes, parts: Sequence[tuple[Ints, Floats, float]]) -> Iterato
 
 
 def _fitted(matrix: Codes, coefficients: Floats) -> Floats:
-    """Return what the model says of every cell; in parts, as `_rows`."""
+    """Return the fitted value of every cell, computed in chunks of ROWS_AT_ONCE rows."""
     begins = range(0, len(matrix), ROWS_AT_ONCE)
     return np.concatenate([matrix[begin : begin + ROWS_AT_ONCE] @ coefficients for begin in begins])
 
@@ -199,7 +202,7 @@ def _fitted(matrix: Codes, coefficients: Floats) -> Floats:
 def _strata(
     design: Design, model: Fit, logs: Floats, plots: Ints, grouped: frozenset[int]
 ) -> tuple[Spread, Spread | None, float]:
-    """Split the residual of the fitted model."""
+    """Split the residual of the fitted model into spread within plots and spread between plots."""
     there = ~np.isnan(logs)
     rest = logs - _fitted(design.matrix, model.coefficients)[:, None]
     rest = np.where(there, rest - np.nansum(rest, axis=0) / np.maximum(there.sum(axis=0), 1), 0.0)
@@ -211,10 +214,10 @@ def _strata(
 def split(
     rest: Floats, there: NDArray[np.bool_], pooled: Spread, plots: Ints, whole: int
 ) -> tuple[Spread, Spread | None, float]:
-    """Split a residual into what differs between plots and within them (Cochran & Cox 1957, ch. 7).
+    """Split a residual into variance between plots and variance within plots (Cochran & Cox 1957, ch. 7).
 
-    `whole`: degrees of freedom of what changes between plots only. The plots' share and their mean size are given
-    where they differ by more than their trials explain.
+    `whole` is the number of degrees of freedom of effects that change only between plots. The spread between plots and
+    the mean plot size are returned only if plots differ more than the spread of their trials explains.
     """
     if pooled.freedom < 1:
         return pooled, None, 1.0
@@ -238,7 +241,8 @@ def split(
 
 
 def difference(model: Model, factor: int, level: int) -> Difference | None:
-    """Level against the reference level of its factor, over all other factors; None: cannot be told."""
+    """Return the difference between a level and its factor's reference over all other factors; None if not
+    estimable."""
     weights = matched_difference(model.design, model.levels, factor, level)
     found = None if weights is None else contrast(model.fit, weights)
     plots = model.plot_spread if factor in model.grouped else None
@@ -250,7 +254,7 @@ def _difference(found: Contrast, spread: Spread) -> Difference:
 
 
 def interaction(model: Model, column: int) -> Difference:
-    """Coefficient of an interaction column."""
+    """Return the coefficient of an interaction column."""
     weights = np.zeros(len(model.design.terms))
     weights[column] = 1.0
     along = model.fit.root[np.searchsorted(model.fit.kept, column)]
@@ -260,13 +264,13 @@ def interaction(model: Model, column: int) -> Difference:
 
 
 def main_differences(model: Model) -> dict[tuple[int, int], Difference]:
-    """Every level (factor, level) against its factor's reference, over all other factors."""
+    """Return the difference between each (factor, level) and the factor's reference, over all other factors."""
     found = {pair: difference(model, *pair) for pair in model.main_levels()}
     return {pair: own for pair, own in found.items() if own is not None}
 
 
 def effects_of(model: Model, main: Mapping[tuple[int, int], Difference]) -> list[Effect]:
-    """Main effects, then interactions; all of them are one family for Holm's correction."""
+    """Return main effects, then interactions; Holm's correction treats all of them as one family."""
     terms = [(Term((factor,), (level,)), own) for (factor, level), own in main.items()]
     columns = [c for c in model.fit.kept.tolist() if len(model.design.terms[c].factors) == 2]
     return _effects(model, [*terms, *((model.design.terms[c], interaction(model, c)) for c in columns)])
@@ -293,23 +297,23 @@ def _effects(model: Model, family: list[tuple[Term, Difference]]) -> list[Effect
 
 
 def detectable_ratio(differences: Sequence[Difference]) -> float | None:
-    """Smallest ratio change that a two-sided 95 % t test finds with power 80 %, for the least certain of the
-    differences.
+    """Return the smallest ratio change that a two-sided 95 % t test detects with 80 % power, for the difference with
+    the largest error.
 
-    The noncentral t distribution is inverted: exact for a normal residual (Cohen 1988, section 2.2).
+    The noncentral t distribution is inverted, which is exact for a normal residual (Cohen 1988, section 2.2).
     """
     steps = [_detectable_step(own.freedom) * own.error for own in differences if own.freedom >= 1]
     return float(np.expm1(max(steps))) if steps else None
 
 
 def _detectable_step(freedom: float) -> float:
-    """Effect in standard errors that is found with the wanted power."""
+    """Return the detectable effect in standard errors at the required power."""
     critical = stdtrit(freedom, 0.5 + LEVEL_RATIO / 2)
     return float(nctdtrinc(freedom, 1.0 - POWER_RATIO, critical))
 
 
 def dropped_note(model: Model) -> TrialWarning | None:
-    """Say which interactions the model does without."""
+    """Return a warning that lists the interactions left out of the model; None if no interaction was left out."""
     table, terms = model.table, model.design.terms
     aliased = sorted({terms[column].factors for column in model.fit.dropped.tolist()})
     names = [" x ".join(table.factors[f] for f in pair) for pair in (*aliased, *model.design.omitted)]

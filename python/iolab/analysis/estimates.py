@@ -1,6 +1,6 @@
-"""One column of trials -> one Estimate per cell: means, intervals, ratios to the baseline, p-values.
+"""Compute one estimate per cell from a column of trials: means, intervals, ratios to the baseline, p-values.
 
-Figures are taken of whole columns at once, when the first estimate of a column is looked at.
+Statistics are computed for whole columns at once, when the first estimate of a column is requested.
 """
 
 import math
@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 LOGS = " on log ratios"
 PLAIN = " on ratios"
 RATIO_METHODS = (intervals.METHOD + PLAIN, intervals.METHOD + LOGS)
-"""How the interval of a ratio is made: on ratios, and on their logarithms."""
+"""Names of the interval methods of a ratio: computed on the ratios, and on their logarithms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,20 +34,20 @@ class _Ratios:
     """Ratios of one column to the baseline, one entry per cell of the column."""
 
     count: Ints
-    """Pairs."""
+    """Number of pairs of a trial and its baseline trial."""
     mean: Floats
-    """NaN without a pair."""
+    """Mean ratio; NaN if there is no pair."""
     interval: Floats
-    """Low and high end of that of the mean; NaN where there is none; shape (cell, 2)."""
+    """Lower and upper end of the mean's interval; NaN if there is none; shape (cell, 2)."""
     on_logs: NDArray[np.bool_]
-    """Whether the interval is one on logarithms."""
+    """Whether the interval was computed on logarithms."""
     p_values: Floats
-    """Holm-corrected; NaN where not compared."""
+    """Holm-corrected p-values; NaN if not compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Summary:
-    """What an Estimate needs, one entry per cell of the column; NaN where there is nothing."""
+    """Input arrays for estimates, one entry per cell of the column; NaN if a value does not exist."""
 
     n: Ints
     mean: Floats
@@ -68,10 +68,10 @@ def estimate(
     alike: Callable[[], Resemblance] = Resemblance,
     apart: Mapping[int, str] | None = None,
 ) -> CellEstimates:
-    """Estimates of one metric, in the order of the cells.
+    """Return the estimates of one metric, in the order of the cells.
 
-    `baseline`: each cell's baseline cell or -1. `alike`: how much trials resemble the one before them; none by default.
-    `apart`: cells without a ratio, and why; by default those that stand apart by themselves.
+    `baseline` has the baseline cell of each cell, or -1. `alike` is the autocorrelation of consecutive trials, by
+    default none. `apart` has the reason code of each cell without a ratio, by default `table.apart`.
     """
     why = table.apart if apart is None else apart
     bounds = Bounds(column, baseline)
@@ -96,7 +96,7 @@ def estimate(
 def _made(
     table: Table, column: Column, of: _Summary, standing: Standing, rows: range, apart: Mapping[int, str]
 ) -> list[Estimate]:
-    """Make the estimates of some rows: what an array holds is taken out of it for all of them at once."""
+    """Return the estimates of some rows; array elements are converted to Python values for all rows at once."""
     part = np.arange(rows.start, rows.stop, rows.step)
     ratios, method = of.ratios, _method(column)
     fields = (
@@ -136,12 +136,12 @@ def _made(
 
 
 def _method(column: Column) -> str:
-    """Return how the intervals of a column's means are made."""
+    """Return the interval method of a column's means."""
     return intervals.LOG_METHOD if on_log_scale(column) else intervals.METHOD
 
 
 def _methods(column: Column, of: _Summary) -> set[str]:
-    """How the intervals of a column were made."""
+    """Return the interval methods that were used in a column."""
     found = {_method(column)} if not np.isnan(of.interval).all() else set()
     known = ~np.isnan(of.ratios.interval[:, 0])
     return found | {RATIO_METHODS[on_logs] for on_logs in np.unique(of.ratios.on_logs[known]).tolist()}
@@ -149,9 +149,9 @@ def _methods(column: Column, of: _Summary) -> set[str]:
 
 def _summarise(column: Column, baseline: Ints, standing: Standing, alike: Resemblance) -> _Summary:
     values, count = column.values, (~np.isnan(column.values)).sum(axis=1)
-    ordered = np.sort(values, axis=1)  # NaN comes last
+    ordered = np.sort(values, axis=1)  # NaN is sorted last
     largest = ordered[np.arange(len(values)), count - 1]
-    # the sum of equal values may round beyond them
+    # rounding may move the mean of equal values outside their range
     mean = np.clip(np.nansum(values, axis=1) / count, ordered[:, 0], largest)
     ratios = _ratios(column, baseline)
     marked = np.asarray(standing.marked.any(axis=1))
@@ -186,7 +186,7 @@ def _mean_known(values: Floats) -> Floats:
 
 
 def _marked_indices(standing: Standing, row: int) -> tuple[int, ...]:
-    """Indices among the trials that exist."""
+    """Return the indices of marked trials, counted among the trials that exist."""
     if not standing.marked[row].any():
         return ()
     there = ~np.isnan(standing.robust_z[row])
@@ -194,18 +194,19 @@ def _marked_indices(standing: Standing, row: int) -> tuple[int, ...]:
 
 
 def _groups(count: Ints) -> list[tuple[int, Ints]]:
-    """Number of trials -> the rows that have so many, for every number that gets an interval."""
+    """Return the rows by number of trials, for each number that is large enough for an interval."""
     return [(int(n), np.flatnonzero(count == n)) for n in np.unique(count) if n >= intervals.FEWEST]
 
 
 def _compact(values: Floats, rows: Ints, n: int) -> Floats:
-    """Rows that have n values each, without their gaps; shape (row, n)."""
+    """Return the given rows, which have n values each, without NaN; shape (row, n)."""
     part = values[rows]
     return part if part.shape[1] == n else part[~np.isnan(part)].reshape(len(rows), n)
 
 
 def on_log_scale(column: Column) -> bool:
-    """Whether intervals of a column's means are on the log scale: its quantity cannot be negative, and no trial is."""
+    """Whether intervals of a column's means use the log scale: its unit excludes negative values, and no value is
+    negative."""
     return column.unit in intervals.NOT_NEGATIVE and bool(np.nanmin(column.values, initial=0.0) >= 0)
 
 
@@ -242,7 +243,7 @@ def _ratios(column: Column, baseline: Ints) -> _Ratios:
 
 
 def _with_bounds(column: Column, baseline: Ints) -> NDArray[np.bool_]:
-    """Return the rows with a figure that is only a bound, or whose baseline has one: no test is made of them."""
+    """Return a mask of the rows that have a bound, or whose baseline has a bound; these rows are not tested."""
     limited = np.zeros(len(column.rows), dtype=bool)
     limited[[row for row, _ in column.limited]] = True
     if not limited.any():
@@ -253,7 +254,8 @@ def _with_bounds(column: Column, baseline: Ints) -> NDArray[np.bool_]:
 
 
 def ratio_of_pairs(ratios: Floats) -> tuple[float, Interval | None]:
-    """Mean of the ratios of some blocks and its interval, by the rule of all ratios; there is at least one."""
+    """Return the mean of block ratios and its interval, computed in the same way as for all ratios; at least one ratio
+    is required."""
     mean = float(mean_ratio(ratios[None, :])[0])
     on_logs = bool((ratios > 0).all())
     found = intervals.interval_of_mean(np.log(ratios) if on_logs else ratios)

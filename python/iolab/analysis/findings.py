@@ -1,5 +1,4 @@
-"""What a reader of the summary wants to know: which level changes what, by how much, under which
-conditions."""
+"""Derive the findings of the summary: the effect of a level, its size, and the conditions under which it applies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,21 +13,24 @@ from iolab.analysis.table import Table
 from iolab.analysis.types import Finding
 
 MOST = 12
-"""Findings in a summary: what fits on one screen."""
+"""Maximum number of findings in a summary, to fit one screen."""
 MOST_PER_FACTOR = 3
-"""Of one factor of one measure, when there are more findings than MOST."""
+"""Maximum number of findings per factor and measure if there are more findings than MOST."""
 LEAST_NONE = 3
-"""Findings of 'no difference shown' that keep their place when there are more than MOST."""
+"""Number of findings without a significant change that are kept if there are more findings than MOST."""
 CORRECTED_P = 0.05
 ALIKE = 0.02
-"""Both ways is twice one way when it is that to 2 %."""
+"""Tolerance within which the sum of both directions counts as twice one direction."""
 OFFERED = "rate"
-"""Last part of the factor that sets how much a measure offers."""
+"""Last component of the name of the factor that sets the offered load."""
 SIZES = frozenset({"frame_size"})
-"""Last parts of factors that set how much a frame carries: that larger frames change a rate is arithmetic, not news.
-How other factors act at each size is said where they act differently, and the charts have sizes as their axis."""
+"""Last components of factor names that set the frame size.
+
+A rate change with frame size is expected and not reported. If the effect of a different factor depends on the frame
+size, this effect is reported per size. Charts use the size as their axis.
+"""
 RATES = ("_fps", "_bps")
-"""Endings of metrics that are rates."""
+"""Suffixes of metrics that are rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +38,21 @@ class _Candidate:
     """A comparison that may become a finding."""
 
     each_direction: bool
-    """Whether it is of the mean of the directions."""
+    """Whether the comparison uses the mean of the directions."""
 
     whole: Pairs
-    """The comparison that it is of, over all cells."""
+    """The comparison over all cells."""
     pairs: Pairs
-    """The cells that it covers."""
+    """Cells that the candidate covers."""
     over_all: Difference
-    """The mean effect in them: whether there is one at all is judged by its error."""
+    """Mean effect over the cells, with the error that decides whether an effect exists."""
     for_each: Difference
-    """The same with an error that holds for each of them: its interval is shown."""
+    """Mean effect, with an error wide enough to cover the effect in each cell; the summary shows the interval of this
+    mean."""
 
 
 def detectable_changes(compared: Mapping[str, Sequence[Pairs]]) -> dict[str, float]:
-    """Smallest change that could have been shown, per measure: of the least certain level over all cells."""
+    """Return the smallest detectable change per measure: that of the level with the largest error over all cells."""
     least = {measure: detectable_ratio([average(each) for each in own]) for measure, own in compared.items()}
     return {measure: ratio for measure, ratio in least.items() if ratio is not None}
 
@@ -57,7 +60,8 @@ def detectable_changes(compared: Mapping[str, Sequence[Pairs]]) -> dict[str, flo
 def findings_of(
     compared: Mapping[str, Sequence[Pairs]], detectable: Mapping[str, float]
 ) -> tuple[Finding, ...]:
-    """Compare every level with its reference, per measure; corrected over all comparisons of the run."""
+    """Return the findings: each level against its reference, per measure, with p-values corrected over all comparisons
+    of the run."""
     candidates = [
         own for measure, every in compared.items() for own in _candidates(every, detectable.get(measure, 0.0))
     ]
@@ -68,16 +72,17 @@ def findings_of(
     for candidate in {id(each.whole): each for each in candidates}.values():
         own, whole = found[id(candidate.whole)], candidate.whole
         if len(own) > 1 and not any(finding.shown for finding in own):
-            # parts of which none shows anything are one sentence, whose interval holds for each cell
+            # parts without a significant change become one finding, whose interval covers the effect in each cell
             together = _Candidate(candidate.each_direction, whole, whole, average(whole), for_each(whole))
             found[id(whole)] = [_finding(together, 1.0, detectable)]
     return _select([finding for own in found.values() for finding in own])
 
 
 def _candidates(compared: Sequence[Pairs], detectable: float) -> Iterator[_Candidate]:
-    """Every level, over as many cells as it does the same in.
+    """Yield one candidate per level and group of cells in which the level has the same effect.
 
-    Where the load of each direction is set, twice as much both ways is what was asked for: the directions are compared.
+    If the load of each direction is set, twice the rate in both directions is expected; the rates per direction are
+    then compared.
     """
     for found in compared:
         model = found.of.model
@@ -96,13 +101,14 @@ def _candidates(compared: Sequence[Pairs], detectable: float) -> Iterator[_Candi
 
 
 def _offers(factor: str, measure: str) -> bool:
-    """Tell whether a factor sets how much is offered: that more of it arrives is arithmetic."""
+    """Whether a factor sets the offered load or the frame size, so a rate change is expected."""
     of, _, key = factor.rpartition(".")
     return key in SIZES or (key == OFFERED and of in (measure, "*"))
 
 
 def _twice(found: Pairs) -> float | None:
-    """Return the logarithm by which a sum of both ways differs from one way alone; None: that is not compared."""
+    """Return the log ratio of two directions to one direction: log 2 or -log 2; None if the level does not change the
+    number of directions."""
     model = found.of.model
     levels = [
         _directions(model.table, found.factor, level)
@@ -114,7 +120,7 @@ def _twice(found: Pairs) -> float | None:
 
 
 def _loads_set(found: Pairs) -> bool:
-    """Tell whether every cell of a comparison sets how much each direction sends."""
+    """Whether every cell of a comparison sets the load of each direction."""
     table = found.of.model.table
     levels = (found.level, found.of.model.design.references[found.factor])
     rows = np.flatnonzero(np.isin(table.levels[:, found.factor], levels))
@@ -122,7 +128,7 @@ def _loads_set(found: Pairs) -> bool:
 
 
 def _directions(table: Table, factor: int, level: int) -> set[str]:
-    """Return the directions that the measure has at a level of a factor."""
+    """Return the directions of the measure at a level of a factor."""
     pairs = zip(table.levels[:, factor].tolist(), table.directions, strict=False)
     return {direction for at, direction in pairs if at == level}
 
@@ -151,8 +157,8 @@ def _finding(candidate: _Candidate, p_value: float, detectable: Mapping[str, flo
 
 
 def _select(found: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Largest shown differences first, then one 'no difference shown' per factor (and condition) that shows
-    none."""
+    """Return the significant differences, largest first, then one finding per factor (and condition) without a
+    significant difference."""
     ranked = sorted(found, key=lambda finding: -abs(float(np.log(finding.ratio))))
     shown = [finding for finding in ranked if finding.shown]
     speaking = {_subject(finding) for finding in shown}
@@ -166,14 +172,14 @@ def _select(found: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _subject(finding: Finding) -> tuple[str, ...]:
-    """What a finding speaks of: the factor under its conditions."""
+    """Return the subject of a finding: its measure, factor and conditions."""
     conditions = (f"{name}={label}" for name, label in finding.conditions.items())
-    alone = (finding.level,) if finding.ci is None else ()  # without an interval nothing ranks the levels
+    alone = (finding.level,) if finding.ci is None else ()  # without an interval the levels cannot be ranked
     return (finding.measure, finding.factor, *alone, *conditions)
 
 
 def _thin(ranked: Sequence[Finding]) -> list[Finding]:
-    """The largest few of each factor of each measure."""
+    """Return only the few largest findings of each factor and measure."""
     seen: dict[tuple[str, str], int] = {}
     kept = []
     for finding in ranked:

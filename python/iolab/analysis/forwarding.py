@@ -1,6 +1,6 @@
-"""What is concluded about measures that send frames: ratios of directions, curves, verdicts, balance sheets. Pure.
+"""Analyse packet measures: direction ratios, load curves, verdicts, frame accounting. Pure.
 
-Reads no file: raw samples come from a function that is an argument, and only as many as fit.
+The module reads no file: a function argument supplies raw samples, and their number is limited.
 """
 
 from collections import Counter
@@ -39,15 +39,17 @@ from iolab.results.verdict import Limit
 from iolab.store.records import TrialRecord
 
 Reader = Callable[[str], PacketTrial | None]
-"""A trial's key to its load trials; may raise StoreError."""
+"""Function that returns the load trials of a trial for the trial's key; may raise StoreError."""
 _PACKET_KINDS = frozenset(PacketKind)
 
 MOST_SAMPLES = 250
-"""Trials whose samples are read for one measure, some 30 ms each; of more, the first blocks of every cell."""
+"""Maximum number of trials per measure whose samples are read, at about 30 ms each; the first blocks of every cell are
+preferred."""
 NEAR_RATIO = 1.25
-"""Losses at loads up to this factor from the rate count for the verdict: far above, anything may break."""
+"""Maximum ratio of load to rate at which losses count for the verdict; at loads far above the rate, limits appear
+that are unrelated to the rate."""
 INSTRUMENT = frozenset({"generator", "unexplained"})
-"""Causes that say nothing of the device."""
+"""Codes of limits that are caused by the instrument, not by the device under test."""
 ONE_WAY, BOTH_WAYS = "one-way", "both-ways"
 RATE = Quantity("forwarded_fps")
 _JUDGED = {
@@ -55,13 +57,13 @@ _JUDGED = {
     PacketKind.LOAD_CURVE: "curve",
     PacketKind.LATENCY: "latency",
 }
-"""Purpose of the load trials that a verdict is about."""
+"""Purpose of the load trials that determine a verdict, by kind of measure."""
 
 
 def forwarding_of(
     trials: Sequence[TrialRecord], plan: Plan, estimates: Estimates, samples: Reader
 ) -> tuple[tuple[Forwarding, ...], tuple[TrialWarning, ...]]:
-    """Conclude about every measure that sends frames; the warnings say which samples could not be read."""
+    """Analyse every packet measure; return warnings about unreadable samples."""
     found = []
     damaged: list[str] = []
 
@@ -87,7 +89,8 @@ def forwarding_of(
 
 
 def _packet_trials(trials: Sequence[TrialRecord]) -> dict[tuple[str, PacketKind], list[TrialRecord]]:
-    """Gather the trials that count, of measures that send frames, block by block: a cut leaves every cell some."""
+    """Return the valid trials of packet measures, sorted by block, so that a limit on their number leaves trials in
+    every cell."""
     found: dict[tuple[str, PacketKind], list[TrialRecord]] = {}
     for trial in {trial.key: trial for trial in trials if trial.kind in _PACKET_KINDS}.values():
         if trial.result.status is Status.OK:
@@ -136,9 +139,10 @@ def _conclude(
 def direction_ratios(
     estimates: Sequence[Estimate], rests: Mapping[CellKey, str]
 ) -> tuple[DirectionRatio, ...]:
-    """Both ways over one way of mean, smallest and largest trial, for every configuration that has both.
+    """Return the ratio of both directions to one direction, for mean, minimum and maximum, in each configuration that
+    has both.
 
-    `rests` says what a cell is without the direction of its measure; the cells of a pair differ in nothing else.
+    `rests` maps a cell to its configuration without the direction; the cells of a pair differ in nothing else.
     """
     groups: dict[str, list[Estimate]] = {}
     for estimate in estimates:
@@ -152,7 +156,8 @@ def direction_ratios(
 
 
 def _pairs(alike: Sequence[Estimate]) -> Iterator[tuple[Estimate, Estimate]]:
-    """Yield both ways and one way, of cells that differ in the direction; of several those of the nearest labels."""
+    """Yield pairs of a both-ways and a one-way estimate; of several one-way cells, use the one with the most labels in
+    common with the both-ways cell."""
     free = [each for each in alike if each.direction == ONE_WAY]
     for both in alike:
         if both.direction == BOTH_WAYS and free:
@@ -174,7 +179,7 @@ def _ratio(cell: Mapping[str, str], both: Estimate, one: Estimate) -> DirectionR
 
 
 def curves(estimates: Sequence[Estimate]) -> tuple[Curve, ...]:
-    """Gather the metrics that were taken at several loads into curves, cell by cell."""
+    """Gather the metrics that were measured at several loads into one curve per cell."""
     gathered: dict[tuple[CellKey, Quantity], list[tuple[float, Estimate]]] = {}
     for estimate in estimates:
         of = estimate.metric
@@ -196,7 +201,11 @@ def curves(estimates: Sequence[Estimate]) -> tuple[Curve, ...]:
 
 
 def _truth(kind: PacketKind, cell: Mapping[str, str], samples: Sequence[PacketTrial]) -> CellTruth:
-    """A curve may have searched for its rate first: that search counts for the balance, not for the verdict."""
+    """Return the verdict and the frame accounting of a cell.
+
+    If a curve searched for its rate first, the load trials of the search count for the frame accounting, not for the
+    verdict.
+    """
     load_trials = [trial for sample in samples for trial in sample.load_trials]
     judged = [trial for trial in load_trials if trial.purpose == _JUDGED[kind]]
     rates = [sample.rate_fps for sample in samples if sample.rate_fps is not None]
@@ -205,9 +214,11 @@ def _truth(kind: PacketKind, cell: Mapping[str, str], samples: Sequence[PacketTr
 
 
 def verdict(load_trials: Sequence[LoadRecord], rate_fps: float | None = None) -> Verdict:
-    """Name the commonest cause among the losses closest to the rate, or else to the lowest load that lost.
+    """Return the most common limit among the losses closest to the rate, or to the lowest load with loss if no rate is
+    known.
 
-    The instrument's causes are named only where the device shows none there, the host's only where there is no other.
+    Limits of the instrument are reported only if the device has no limit there, and limits of the host only if there is
+    no other limit.
     """
     limited = [trial for trial in load_trials if trial.verdict.limit is not Limit.NONE]
     own = [trial for trial in limited if trial.verdict.limit is not Limit.HOST] or limited
@@ -224,7 +235,7 @@ def verdict(load_trials: Sequence[LoadRecord], rate_fps: float | None = None) ->
 
 
 def _near(trials: Sequence[LoadRecord], fps: float | None) -> list[LoadRecord]:
-    """Return the trials at loads close to a rate."""
+    """Return the trials whose load is within a factor of NEAR_RATIO of a rate."""
     if fps is None:
         return []
     return [trial for trial in trials if fps / NEAR_RATIO <= trial.intended_fps <= fps * NEAR_RATIO]
@@ -247,7 +258,7 @@ def _verdict(limit: str, place: Place | None, trial: LoadRecord | None, count: i
 
 
 def balance_sheet(load_trials: Sequence[LoadRecord]) -> BalanceSheet:
-    """Add up where the frames went, over all load trials and directions."""
+    """Add up the frame counts over all load trials and directions."""
     sheets = [sheet for trial in load_trials for sheet in trial.balances]
     named: Counter[tuple[Place, DropReason]] = Counter()
     for sheet in sheets:
@@ -265,7 +276,7 @@ def balance_sheet(load_trials: Sequence[LoadRecord]) -> BalanceSheet:
 
 
 _Path = tuple[str, str, tuple[PathReason, ...]]
-"""A half of a port, its path, and why it is that one."""
+"""Port with its half (send or receive), the path that this half used, and the reasons for the path."""
 
 
 def _path(use: PortUse, trial: PacketTrial) -> _Path:
@@ -284,16 +295,16 @@ def _shared(seen: Iterable[Sharing]) -> tuple[SharedCpu, ...]:
 
 
 GAP_BYTES = 20
-"""Preamble, start of frame and smallest gap between frames (IEEE 802.3) [bytes]."""
+"""Preamble, start frame delimiter and minimum interframe gap (IEEE 802.3) [bytes]."""
 _RATES = ("forwarded_fps", "forwarded_bps_l1", "forwarded_bps_l2")
 
 
 def line_limits(
     estimates: Sequence[Estimate], experiment: Experiment
 ) -> Mapping[frozenset[tuple[str, str]], float]:
-    """Return the highest possible value of a rate per cell, where the measure declares its line rate.
+    """Return the maximum possible value of a rate per cell, if the measure declares its line rate.
 
-    In the metric's unit, summed over the directions as the metric is.
+    The value is in the metric's unit and, like the metric, summed over the directions.
     """
     if not estimates or estimates[0].metric not in map(Quantity, _RATES):
         return {}
@@ -315,7 +326,8 @@ def line_limits(
 
 
 def _limit(metric: str, model: Packets) -> float | None:
-    """None for a mix of sizes in anything but bits on the line."""
+    """Return the line-rate limit of a metric; None if frame sizes are mixed and the metric is not in bits on the
+    line."""
     directions = (2 if model.direction == "both-ways" else 1) * (1 + len(model.pairs))
     line_bps = float(model.line_rate or 0) * directions
     if metric == "forwarded_bps_l1":

@@ -1,4 +1,4 @@
-"""What is concluded about packet forwarding beyond estimates: what limited it, where frames went, curves, ratios."""
+"""Result types of packet measures: limits, frame accounting, load curves, direction ratios."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from iolab.results.packets import Drop
 
 
 class Bound(StrEnum):
-    """What a figure is that was not measured exactly."""
+    """Kind of bound for a value that was not measured exactly."""
 
     LEAST = "least"
-    """The truth is at least this."""
+    """The true value is at least this value."""
     MOST = "most"
-    """The truth is at most this."""
+    """The true value is at most this value."""
 
 
 class PacketKind(StrEnum):
-    """Kinds of measures that send frames."""
+    """Kinds of packet measures."""
 
     FORWARDING = "forwarding"
     LOAD_CURVE = "load-curve"
@@ -31,192 +31,196 @@ class PacketKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DirectionRatio:
-    """Both ways over one way in one configuration; rates are sums over the directions."""
+    """Ratio of both directions to one direction in one configuration; rates are sums over the directions."""
 
     cell: Mapping[str, str]
-    """Factor to label, without the direction."""
+    """Level label by factor, without the direction."""
     n: int
-    """Trials of the direction that has fewer."""
+    """Number of trials of the direction with fewer trials."""
     mean: float | None
-    """Mean over mean [ratio]; None where one way is 0."""
+    """Ratio of the means; None if the one-way mean is 0."""
     min: float | None
-    """Smallest over smallest [ratio]."""
+    """Ratio of the minima."""
     max: float | None
-    """Largest over largest [ratio]."""
+    """Ratio of the maxima."""
     bound: Bound | None = None
-    """What the ratios are, where the rate of one direction is a bound; None: as measured."""
+    """Kind of bound of the ratios if the rate of one direction is a bound; None if they are exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """One step of a curve."""
+    """One point of a load curve."""
 
     load_ratio: float
-    """Offered load, of the found or given rate [ratio]."""
+    """Offered load relative to the found or given rate [ratio]."""
     median: float
-    """Middle trial, in the curve's unit."""
+    """Median over trials, in the curve's unit."""
     values: tuple[float, ...]
-    """The trials."""
+    """Values of the trials."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One figure of one cell against load."""
+    """One metric of one cell against load."""
 
     cell: Mapping[str, str]
-    """Factor to label."""
+    """Level label by factor."""
     metric: Quantity
-    """What it is of, without the load."""
+    """Metric, without the load dimension."""
     unit: str
-    """Of the points."""
+    """Unit of the points."""
     points: tuple[CurvePoint, ...]
-    """By rising load."""
+    """Points by ascending load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What limited one cell: the commonest cause of the losses closest above the rate."""
+    """Limit of one cell: the most common cause of the losses closest to the rate."""
 
     limit: str
-    """Code: host, generator, receiver, shaper, rule, damage, flows, thread, cpu, hop, none, unexplained."""
+    """Code of the limit: host, generator, receiver, shaper, rule, damage, flows, thread, cpu, hop, none,
+    unexplained."""
     place: Place | None
-    """Where; None: nowhere in particular."""
+    """Location of the limit; None if there is no single location."""
     seen: tuple[Evidence, ...]
-    """What the trial that stands for it shows."""
+    """Evidence from the representative trial."""
     doubt: Caveat | None
-    """Why it is not certain; None: no load trial says that it is not."""
+    """Reason for doubt about the limit; None if no load trial has a reason for doubt."""
     count: int
-    """Load trials with this cause."""
+    """Number of load trials with this limit."""
     total: int
-    """Load trials close to the rate that had any."""
+    """Number of load trials close to the rate that had any limit."""
     cpu: int | None
-    """The busiest CPU then; None where none was counted."""
+    """Busiest CPU in the representative trial; None if no CPU was counted."""
     cpu_busy_ratio: float
-    """How busy it was."""
+    """Busy share of the busiest CPU [ratio]."""
     idle_ratio: float
-    """Share of all CPUs' time that was idle then."""
+    """Idle share of the total CPU time in the representative trial [ratio]."""
 
     @property
     def doubtful(self) -> bool:
-        """Whether it is not certain: a load trial says so, or most of those close to the rate say something else."""
+        """Whether the verdict is uncertain: its trial has a caveat, or most load trials close to the rate have a
+        different limit."""
         return self.doubt is not None or 2 * self.count < self.total
 
 
 @dataclass(frozen=True, slots=True)
 class BalanceSheet:
-    """Where the frames of one cell went, all load trials together: offered = forwarded + drops + unexplained."""
+    """Frame balance of one cell over all load trials: offered = forwarded + drops + unexplained."""
 
     offered_frames: int
-    """What interfaces accepted."""
+    """Frames that the sending interfaces accepted."""
     forwarded_frames: int
-    """What arrived."""
+    """Frames that were received."""
     drops: tuple[Drop, ...]
-    """Most frames first."""
+    """Drops, most frames first."""
     unexplained_frames: int
-    """The rest; below zero: counters show more drops than frames are missing."""
+    """Remaining frames; negative if the counters show more drops than there are missing frames."""
     load_trials: int
-    """Load trials in the sums."""
+    """Number of load trials in the sums."""
     closed_trials: int
-    """Load trials without an unexplained frame in any direction."""
+    """Number of load trials without an unexplained frame in any direction."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellTruth:
-    """What stands behind the figures of one cell."""
+    """Verdict and frame balance of one cell."""
 
     cell: Mapping[str, str]
-    """Factor to label."""
+    """Level label by factor."""
     trials: int
-    """Trials whose samples were read."""
+    """Number of trials whose samples were read."""
     verdict: Verdict
-    """What limited it."""
+    """Limit of the cell."""
     balance: BalanceSheet
-    """Where the frames went."""
+    """Frame balance."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellLimit:
-    """What limited the streams of one cell."""
+    """Limit of the streams in one cell."""
 
     cell: Mapping[str, str]
-    """Factor to label."""
+    """Level label by factor."""
     verdict: Verdict
-    """The commonest limit; counts are of trials."""
+    """Most common limit of the trials; its counts are numbers of trials."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """What limited the streams of a measure."""
+    """Limits of the streams of a measure."""
 
     measure: str
-    """Its name."""
+    """Measure name."""
     cells: tuple[CellLimit, ...]
-    """Those with a trial that ended well, in the order of the plan."""
+    """Cells with a successful trial, in the plan's order."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsedPath:
-    """By which path a port was reached, and in how many trials."""
+    """A path, such as af_xdp, through which a port sent or received frames, and the number of trials that used the
+    path."""
 
     port: str
-    """machine.port, and which half of it."""
+    """Name as machine.port, and the half of the port: send or receive."""
     path: str
-    """As the instrument names it."""
+    """Name of the path."""
     reasons: tuple[PathReason, ...]
-    """Why; empty where it is as wanted."""
+    """Reasons for the path; empty if this is the preferred path."""
     count: int
-    """Trials."""
+    """Number of trials."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedCpu:
-    """What shared a CPU, and in how many trials."""
+    """A case of CPU sharing, and the number of trials with it."""
 
     seen: Sharing
-    """What did."""
+    """The CPU sharing."""
     count: int
-    """Trials."""
+    """Number of trials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forwarding:
-    """Everything beyond estimates about one measure that sends frames."""
+    """Results of one packet measure beyond its estimates."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     kind: PacketKind
-    """What it is."""
+    """Kind of the measure."""
     ratios: tuple[DirectionRatio, ...] = ()
-    """Both ways over one way, where both were measured."""
+    """Ratios of both directions to one direction, for configurations in which both-ways and one-way traffic were
+    measured."""
     curves: tuple[Curve, ...] = ()
-    """Figures against load."""
+    """Curves of metrics over the offered load."""
     cells: tuple[CellTruth, ...] = ()
-    """In the plan's order; only cells whose samples were read."""
+    """Cells whose samples were read, in the plan's order."""
     paths: tuple[UsedPath, ...] = ()
-    """How each port reached its interface."""
+    """Path through which each port reached its interface."""
     shared: tuple[SharedCpu, ...] = ()
-    """Where generator, receiver and device shared a CPU; empty: nowhere."""
+    """CPUs shared by generator, receiver and device; empty if no CPU is shared."""
     samples_read: int = 0
-    """Trials whose samples were read."""
+    """Number of trials whose samples were read."""
     samples_total: int = 0
-    """Trials that count."""
+    """Number of valid trials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Onset:
-    """From which offered load on a measure loses, under conditions in which every cell agrees."""
+    """Offered load from which a measure loses frames or datagrams, under conditions in which all cells agree."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     factor: str
-    """What sets the load."""
+    """Factor that sets the load."""
     conditions: Mapping[str, str]
-    """Levels of the factors for which it holds; empty: over all."""
+    """Factor levels for which the onset applies; empty: all levels."""
     level: str | None
-    """Lowest load at which any cell loses; None: none does."""
+    """Lowest load at which a cell has loss; None if no cell has loss."""
     largest: str
     """Highest load."""
     loss: tuple[float, float]
-    """Least and largest mean loss of the cells at `level` [ratio]."""
+    """Minimum and maximum mean loss of the cells at `level` [ratio]."""
     loss_at_largest: tuple[float, float]
-    """The same at `largest`."""
+    """Minimum and maximum mean loss of the cells at `largest` [ratio]."""

@@ -1,10 +1,11 @@
-"""Confidence intervals and p-values of a mean, both from Student's t, so that they cannot contradict each other.
+"""Compute confidence intervals and p-values of means with Student's t, so that an interval always agrees with its
+p-value.
 
-Means of quantities that cannot be negative have intervals on the log scale; only their ratios have p-values, which are
-corrected for the number of comparisons.
+Means of quantities that cannot be negative have intervals on the log scale. Only ratios of means have p-values, which
+are corrected for the number of comparisons.
 
-Arrays in, arrays out; axes (cell, trial). All cells of one call have the same number of trials. Why t at any number of
-trials, and what it covers under which noise: docs/method/statistics.md.
+Input and output are arrays with axes (cell, trial). All cells of one call have the same number of trials. The reasons
+for t at any number of trials, and its coverage under each kind of noise, are in docs/method/statistics.md.
 """
 
 import numpy as np
@@ -17,17 +18,18 @@ from iolab.analysis.types import Interval
 Floats = NDArray[np.float64]
 
 FEWEST = 4
-"""Trials below which a cell gets no interval: t quantiles beyond 4.3 make it say nothing."""
+"""Minimum number of trials for an interval; with fewer trials the t quantile exceeds 4.3 and the interval is too
+wide."""
 METHOD = "t"
 LOG_METHOD = "t on the log scale"
 NOT_NEGATIVE = frozenset({"bit/s", "byte/s", "frame/s", "op/s", "1/s", "byte", "ns", "s", "count", "ratio"})
-"""Units of quantities that are not negative, unless a trial says so."""
+"""Units of quantities that cannot be negative; a negative value disables the log scale."""
 
 
 def interval_of_mean(
     samples: Floats, alike: Resemblance = NONE, *, log_scale: bool = False
 ) -> Interval | None:
-    """Interval for the mean of some trials of a cell; None: too few."""
+    """Return the interval of the mean of a cell's trials; None if there are too few trials."""
     if len(samples) < FEWEST:
         return None
     make, method = (log_interval, LOG_METHOD) if log_scale else (t_interval, METHOD)
@@ -36,7 +38,7 @@ def interval_of_mean(
 
 
 def t_interval(samples: Floats, level_ratio: float = 0.95, widening: float = 1.0) -> tuple[Floats, Floats]:
-    """Student's t interval of the mean of each row, so many times as wide; shape (cell,)."""
+    """Return Student's t interval of each row's mean, its width multiplied by `widening`; shape (cell,)."""
     n = samples.shape[1]
     mean = samples.mean(axis=1)
     half = widening * stdtrit(n - 1, 0.5 + level_ratio / 2) * samples.std(axis=1, ddof=1) / np.sqrt(n)
@@ -44,10 +46,10 @@ def t_interval(samples: Floats, level_ratio: float = 0.95, widening: float = 1.0
 
 
 def log_interval(samples: Floats, level_ratio: float = 0.95, widening: float = 1.0) -> tuple[Floats, Floats]:
-    """Interval of the mean of each row on the logarithmic scale, for what cannot be negative; shape (cell,).
+    """Return the interval of each row's mean on the log scale, for quantities that cannot be negative; shape (cell,).
 
-    The error of the logarithm of a mean m is s / (m sqrt n) (delta method), so that the ends are m exp(+-h) with
-    h = t s / (m sqrt n): those of Student's t where the scatter is small, and never below 0.
+    The error of the logarithm of a mean m is s / (m sqrt n) (delta method). The ends are m exp(+-h) with h = t s / (m
+    sqrt n): equal to Student's t for a small spread, and never below 0.
     """
     low, high = t_interval(samples, level_ratio, widening)
     mean = samples.mean(axis=1)
@@ -57,8 +59,8 @@ def log_interval(samples: Floats, level_ratio: float = 0.95, widening: float = 1
 
 
 def t_p_value(samples: Floats) -> Floats:
-    """Two-sided p of 'the mean is 0', per row; shape (cell,). Rows without any spread give 1 at mean 0 and 0
-    elsewhere."""
+    """Return the two-sided p-value of mean = 0, per row; shape (cell,). A row with zero variance has 1 at mean 0, else
+    0."""
     n = samples.shape[1]
     mean = samples.mean(axis=1)
     error = samples.std(axis=1, ddof=1) / np.sqrt(n)
@@ -68,8 +70,7 @@ def t_p_value(samples: Floats) -> Floats:
 
 
 def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Holm's step-down adjusted p-values, in the order given; NaN (not compared) stays NaN and is not
-    counted.
+    """Return Holm's step-down adjusted p-values in the given order; NaN (not compared) stays NaN and is not counted.
 
     Holm (1979), A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6:65-70.
     """

@@ -1,4 +1,4 @@
-"""What analysis sums up over the levels of a factor."""
+"""Result types of summaries over the levels of a factor."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,79 +14,80 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelsFigure:
-    """One statistic over the levels of a factor within each block, all other levels being the same."""
+    """One statistic over the levels of a factor within each block, with all other levels equal."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     metric: Quantity
-    """What it is of."""
+    """Metric."""
     unit: str
-    """Of the figures."""
+    """Unit of the values."""
     over: str
     """The factor."""
     levels: tuple[str, ...]
-    """Its labels that the cell has."""
+    """Labels of the factor's levels that exist in the cell."""
     cell: Mapping[str, str]
-    """Factor to label, without that factor."""
+    """Level label by factor, without the summarised factor."""
     statistic: Statistic
-    """Of the levels in one block."""
+    """Statistic over the levels in one block."""
     values: tuple[float, ...]
-    """One per block in which every level has a trial, in order of block."""
+    """One value per block in which every level has a trial, in block order."""
     left_out: int
-    """Blocks in which a level has none."""
+    """Number of blocks in which a level has no trial."""
     mean: float
     """Arithmetic mean of the blocks' values."""
     min: float
-    """Smallest of them."""
+    """Minimum of the values."""
     max: float
-    """Largest of them."""
+    """Maximum of the values."""
     ci: "Interval | None"
-    """Of the mean; from 4 blocks up."""
+    """Confidence interval of the mean; None with fewer than 4 blocks."""
     limited_by: tuple[str, ...] = ()
-    """What of the instrument limited trials behind it; with any, it is only a lower bound."""
+    """Instrument limits in the underlying trials; unless empty, the figure is only a lower bound."""
     method: Method = 1
-    """Version of the method behind it."""
+    """Version of the method that computed the values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelsLeftOut:
-    """A cell that has no figure over the levels of a factor."""
+    """A cell without a summary over the levels of a factor."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     metric: Quantity
-    """What it would be of."""
+    """Metric of the missing summary."""
     over: str
     """The factor."""
     cell: Mapping[str, str]
-    """Its other levels."""
+    """Level label by factor, without the summarised factor."""
     levels: tuple[str, ...]
-    """Levels that have a figure, not all in one block where there are several."""
+    """Levels that have a value; if there are several, no block has a trial of all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelsRatio:
-    """Such a figure at one level of another factor over that at a second one, within each block."""
+    """Ratio of a summary at one level of a second factor to the summary at another level of this factor, within each
+    block."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     metric: Quantity
-    """What it is of."""
+    """Metric."""
     over: str
-    """The factor whose levels the figures are of."""
+    """The summarised factor."""
     levels: tuple[str, ...]
-    """Its labels, the same on both sides."""
+    """Labels of the summarised factor, which are the same on both sides of the ratio."""
     cell: Mapping[str, str]
-    """Factor to label, without that factor and the one compared."""
+    """Level label by factor, without the summarised factor and the compared factor."""
     between: LevelRatio
-    """Factor and levels that are compared."""
+    """Compared factor and its two levels."""
     statistic: Statistic
-    """Of the levels in one block."""
+    """Statistic over the levels in one block."""
     n: int
-    """Blocks that have both sides."""
+    """Number of blocks in which both summaries exist."""
     ratio: float | None
-    """Geometric mean over the blocks (arithmetic where a ratio is 0); None where one of its sides is only a bound."""
+    """Geometric mean over the blocks (arithmetic if a ratio is 0); None if one side is only a bound."""
     ci: "Interval | None"
-    """Of the ratio; from 4 blocks up."""
+    """Confidence interval of the ratio; None with fewer than 4 blocks."""
     bound: Bound | None = None
-    """What the ratio is, where one of its sides is a bound; where both are there is none."""
+    """Kind of bound of the ratio if one side is a bound; None if neither side or both sides are."""

@@ -1,9 +1,9 @@
-"""Linear models: factors of a measure as columns, and their fit by least squares (QR of a design given in blocks).
+"""Linear models: code the factors of a measure as columns, and fit them by least squares (QR of a design in chunks).
 
-Treatment coding against the reference level. A factor that is absent in a cell (a sub-factor of another level) stands
-at its reference there: its columns are 0, and the step to the parent level that owns it is in the parent's own column.
-Aliased columns are dropped, contrasts have errors. Rows may come in any number of chunks; only a triangle of
-(columns + 1)^2 is kept.
+Factors are treatment-coded against their reference level. A factor that is absent in a cell (a sub-factor of a
+different level) counts as its reference level: its columns are 0, and the column of the parent level covers the whole
+difference. Aliased columns are dropped. Each contrast has a standard error. Rows may be supplied in any number of
+chunks; only a triangle of (columns + 1)^2 is kept.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,13 +20,15 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int8]
 MOST_COLUMNS = 160
-"""Bound of the model: seven factors of three levels take 98; 100 000 trials in 160 columns take half a second.
-Interactions beyond it stay in the residual."""
+"""Maximum number of columns; further interactions stay in the residual.
+
+Seven factors of three levels need 98 columns; 100 000 trials with 160 columns take half a second.
+"""
 ALIAS_TOLERANCE = 1e-9
-"""A column whose part that is new to the columns before it is shorter than this share of it, is aliased with
-them."""
+"""Relative length below which the part of a column that is orthogonal to the previous columns counts as 0: the column
+is aliased."""
 ROWS_AT_ONCE = 4096
-"""Chunks are gathered up to so many rows before each QR step."""
+"""Number of rows that are gathered before each QR step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +36,15 @@ class Fit:
     """A fitted linear model."""
 
     kept: NDArray[np.int64]
-    """Columns of the design that entered, ascending."""
+    """Columns of the design that were fitted, ascending."""
     dropped: NDArray[np.int64]
-    """Columns aliased with those before them; their coefficients are 0."""
+    """Columns aliased with previous columns; their coefficients are 0."""
     coefficients: Floats
-    """One per column of the design."""
+    """One coefficient per column of the design."""
     root: Floats
     """Inverse of the triangle R of the kept columns: covariance = root root' variance."""
     alias: Floats
-    """Dropped columns in terms of the kept ones; shape (kept, dropped)."""
+    """Dropped columns as combinations of the kept columns; shape (kept, dropped)."""
     squares: float
     """Sum of squared residuals."""
     freedom: int
@@ -50,7 +52,7 @@ class Fit:
 
     @property
     def variance(self) -> float:
-        """Of the residual; NaN without degrees of freedom."""
+        """Return the residual variance; NaN without degrees of freedom."""
         return self.squares / self.freedom if self.freedom > 0 else float("nan")
 
 
@@ -59,9 +61,9 @@ class Contrast:
     """A linear combination of coefficients."""
 
     value: float
-    """Its estimate."""
+    """Estimate of the combination."""
     leverage: float
-    """Its variance in units of the residual variance."""
+    """Variance in units of the residual variance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,9 @@ class Term:
     """One column: a level, or a pair of levels of two factors."""
 
     factors: tuple[int, ...]
-    """Indices of the factors."""
+    """Factor indices."""
     levels: tuple[int, ...]
-    """Index of the level, per factor."""
+    """Level index, per factor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,17 +81,17 @@ class Design:
     """A linear model without its blocks."""
 
     references: Mapping[int, int]
-    """Factor index to its reference level, for the factors that vary."""
+    """Reference level by factor index, for the factors that vary."""
     terms: tuple[Term, ...]
-    """What each column stands for: main effects first."""
+    """Term of each column, main effects first."""
     matrix: Codes
-    """Treatment-coded, 0 or 1; shape (cell, column)."""
+    """Treatment-coded matrix of 0 and 1; shape (cell, column)."""
     omitted: tuple[tuple[int, int], ...]
-    """Pairs of factors whose interaction was left out to stay within MOST_COLUMNS."""
+    """Pairs of factors whose interaction was left out because of MOST_COLUMNS."""
 
 
 def design_of(levels: Ints, baseline: Mapping[int, int]) -> Design | None:
-    """Code the cells' levels (cell, factor); None where the main effects alone are too many columns."""
+    """Return the design for the cells' levels (cell, factor); None if the main effects alone exceed MOST_COLUMNS."""
     present = {factor: _present(levels[:, factor]) for factor in range(levels.shape[1])}
     varied = {factor: own for factor, own in present.items() if len(own) > 1}
     references = {
@@ -123,10 +125,11 @@ def _indicator(levels: Ints, term: Term) -> NDArray[np.bool_]:
 
 
 def matched_difference(design: Design, levels: Ints, factor: int, level: int) -> Floats | None:
-    """Weights of 'level against the reference level of factor', averaged evenly over the other factors.
+    """Return the weights of the difference between a level and its factor's reference, averaged evenly over the other
+    factors.
 
-    Cells are matched: those at either level whose other factors (the ones that exist on both sides) are equal. A
-    combination that only one side has is left out. None where nothing matches.
+    Cells are matched if their other factors (those that exist on both sides) are equal. Combinations that exist on
+    only one side are left out. Return None if no cells match.
     """
     sides = [np.flatnonzero(levels[:, factor] == at) for at in (level, design.references[factor])]
     if not len(sides[0]) or not len(sides[1]):
@@ -151,7 +154,7 @@ def codes(levels: Ints, factors: Ints) -> Ints:
 
 
 def _means_by(codes: Ints, rows: Codes) -> tuple[Ints, Floats | Codes]:
-    """Distinct codes, ascending, and the mean row of each."""
+    """Return the distinct codes, ascending, and the mean row of each code."""
     distinct, position, count = np.unique(codes, return_inverse=True, return_counts=True)
     if len(distinct) == len(codes):
         return distinct, rows[np.argsort(codes)]
@@ -161,7 +164,7 @@ def _means_by(codes: Ints, rows: Codes) -> tuple[Ints, Floats | Codes]:
 
 
 def fit(chunks: Iterable[tuple[Floats, Floats]], columns: int) -> Fit:
-    """Fit response on design; chunks of (design (row, column), response (row,))."""
+    """Fit the response to the design, given in chunks of (design (row, column), response (row,))."""
     triangle, rows = _triangle(chunks, columns)
     design, response = triangle[:, :columns], triangle[:, columns]
     scale = np.sqrt((design**2).sum(axis=0))
@@ -186,7 +189,7 @@ def fit(chunks: Iterable[tuple[Floats, Floats]], columns: int) -> Fit:
 
 
 def contrast(model: Fit, weights: Floats) -> Contrast | None:
-    """Estimate weights . coefficients; None where the design cannot tell it."""
+    """Estimate the contrast weights . coefficients; return None if the design cannot estimate it."""
     own = weights[model.kept]
     implied = own @ model.alias
     if not np.allclose(implied, weights[model.dropped], atol=1e-6):
@@ -196,7 +199,7 @@ def contrast(model: Fit, weights: Floats) -> Contrast | None:
 
 
 def _triangle(chunks: Iterable[tuple[Floats, Floats]], columns: int) -> tuple[Floats, int]:
-    """R of the QR of [design | response], and the number of rows."""
+    """Return the factor R of the QR of [design | response], and the number of rows."""
     triangle = np.zeros((0, columns + 1))
     waiting: list[Floats] = []
     rows = held = 0
@@ -213,18 +216,17 @@ def _triangle(chunks: Iterable[tuple[Floats, Floats]], columns: int) -> tuple[Fl
 
 def _fold(triangle: Floats, waiting: list[Floats]) -> Floats:
     rows: Floats = np.vstack([triangle, *waiting])
-    return cast("Floats", np.linalg.qr(rows, mode="r"))  # numpy types mode "r" as a pair
+    return cast("Floats", np.linalg.qr(rows, mode="r"))  # numpy's types declare a pair for mode "r"
 
 
 def _independent(columns: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Split unit columns into those that bring something new, in order, and those aliased with the ones
-    before."""
+    """Split unit columns into independent columns, in order, and columns aliased with previous ones."""
     basis = np.zeros((columns.shape[0], min(columns.shape)))
     kept: list[int] = []
     dropped: list[int] = []
     for index in range(columns.shape[1]):
         rest = columns[:, index]
-        for _ in range(2):  # twice is enough for orthogonality (Giraud et al. 2005)
+        for _ in range(2):  # two passes are enough for orthogonality (Giraud et al. 2005)
             rest = rest - basis[:, : len(kept)] @ (basis[:, : len(kept)].T @ rest)
         length = float(np.sqrt(rest @ rest))
         if length > ALIAS_TOLERANCE and len(kept) < basis.shape[1]:

@@ -1,8 +1,10 @@
-"""Whether a trial resembles the one before it: trials of a cell are then no independent witnesses of its mean. Pure.
+"""Estimate the autocorrelation of consecutive trials: autocorrelated trials of a cell are not independent samples of
+its mean. Pure.
 
-What the deviations from the means of cells and from a straight line have in common with those before them is less than
-what the trials have: the means and the line were fitted to them. What it would be under an AR(1) of each strength is
-known for the design at hand, so the strength follows. How much wider intervals become: docs/method/statistics.md.
+Residuals from cell means and a straight line have a smaller autocorrelation than the trials, because means and line
+were fitted to the trials. The expected residual autocorrelation is computed for an AR(1) process of each strength and
+the given design; the observed value then determines the strength. The widening of intervals is described in
+docs/method/statistics.md.
 """
 
 from dataclasses import dataclass
@@ -19,32 +21,34 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FEWEST = 20
-"""Trials below which resemblance alone cannot be told from chance."""
+"""Minimum number of trials for distinguishing autocorrelation from chance."""
 STRONG_Z = 4.0
-"""Told of where it is so many standard errors (1 / sqrt(trials)) above none: of 30 000 runs without any, one."""
+"""Minimum number of standard errors (1 / sqrt(trials)) for a warning: exceeded by 1 of 30 000 runs without
+autocorrelation."""
 SEEN_Z = 2.0
-"""Allowed for from so many standard errors on: where there is none, hardly any interval becomes wider."""
+"""Minimum number of standard errors for widening intervals: without autocorrelation, hardly any interval is widened."""
 STRENGTHS = np.linspace(0.0, 0.97, 98)
-"""Autocorrelations looked at: beyond the last a mean is hardly known at all."""
+"""Autocorrelations to test; above the last value a mean is practically unknown."""
 MOST_TRIALS = 1000
-"""Of more trials the fit takes next to nothing away: their autocorrelation is taken as it is seen."""
+"""Number of trials above which the observed autocorrelation is used without correction for the fit."""
 NOTED_WIDENING = 1.1
-"""Told of where intervals are so many times as wide for it."""
+"""Minimum widening factor of intervals for a warning."""
 ROUNDING = 1e-12
-"""Deviations up to this come from rounding [per mean]."""
+"""Maximum relative deviation that is attributed to rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resemblance:
-    """How much a trial resembles the one before it."""
+    """Autocorrelation of consecutive trials."""
 
     autocorrelation: float = 0.0
-    """From one trial to the next: what is seen and one standard error; 0 where it may be chance."""
+    """Autocorrelation between consecutive trials: the estimate plus one standard error; 0 if the autocorrelation may be
+    chance."""
     stride: int = 1
-    """From one trial of a cell to its next [trials]."""
+    """Distance between consecutive trials of one cell [trials]."""
 
     def widening(self, trials: int, level_ratio: float = 0.95) -> float:
-        """Return how many times as wide the t interval of the mean of a cell with so many trials is to be."""
+        """Return the widening factor of the t interval for the mean of a cell with this number of trials."""
         if self.autocorrelation <= 0 or trials < 2:
             return 1.0
         steps = np.abs(np.subtract.outer(np.arange(trials), np.arange(trials)))
@@ -62,7 +66,8 @@ class Resemblance:
         return max(1.0, float(wider))
 
     def _next(self) -> float:
-        """What a trial has in common with its cell's next one, each at a random place of its block, on average."""
+        """Return the mean correlation of a trial with its cell's next trial, if each has a random place in its
+        block."""
         places = np.arange(self.stride)
         return float(
             np.mean(self.autocorrelation**places) * np.mean(self.autocorrelation ** (self.stride - places))
@@ -73,14 +78,14 @@ NONE = Resemblance()
 
 
 def order_of(table: Table, plan: Plan) -> Ints:
-    """Return the place of each trial in the plan, -1 where there is none; shape (cell, block)."""
+    """Return the position of each trial in the plan, -1 if there is no trial; shape (cell, block)."""
     places = {step.key: index for index, step in enumerate(plan.steps)}
     found = [[places.get(key, -1) for key in row] for row in table.keys]
     return np.array(found, dtype=np.int64).reshape(len(table.keys), len(table.blocks))
 
 
 def resemblance(order: Ints, column: Column) -> Resemblance:
-    """Return how much the trials of a column resemble the one before them, as far as it is more than chance."""
+    """Return the autocorrelation of consecutive trials in a column, or none if it may be chance."""
     off, cells = _in_order(order, column)
     trials = len(off)
     if trials < 4:
@@ -96,7 +101,8 @@ def resemblance(order: Ints, column: Column) -> Resemblance:
 
 
 def resemblance_note(table: Table, column: Column, order: Ints) -> TrialsResembleNeighbours | None:
-    """Warn where neighbours in time resemble each other more than chance lets them; Bartlett (1946) for the error."""
+    """Return a warning if the autocorrelation of consecutive trials exceeds chance; the error is from Bartlett
+    (1946)."""
     off, _ = _in_order(order, column)
     seen = _autocorrelation(off)
     strong = len(off) >= FEWEST and seen * np.sqrt(len(off)) >= STRONG_Z
@@ -108,12 +114,12 @@ def resemblance_note(table: Table, column: Column, order: Ints) -> TrialsResembl
 def _autocorrelation(rest: Floats) -> float:
     squares = float(rest @ rest)
     if squares <= len(rest) * ROUNDING**2:
-        return 0.0  # equal trials
+        return 0.0  # all trials are equal
     return float(rest[1:] @ rest[:-1]) / squares
 
 
 def _in_order(order: Ints, column: Column) -> tuple[Floats, Ints]:
-    """What trials are off from the mean of their cell, as shares of it, and their cells, in the order of the plan."""
+    """Return the relative deviations of trials from their cell mean, and their cells, in the plan's order."""
     mean = np.nanmean(column.values, axis=1, keepdims=True)
     off = np.where(mean != 0, column.values / np.where(mean != 0, mean, 1.0) - 1.0, np.nan)
     places = order[column.rows]
@@ -123,7 +129,7 @@ def _in_order(order: Ints, column: Column) -> tuple[Floats, Ints]:
 
 
 def _rest(off: Floats, cells: Ints) -> Floats:
-    """What is left without the means of cells and a straight line: as by `_fitted`, of any number of trials."""
+    """Return the residuals from cell means and a straight line, for any number of trials."""
     _, own, trials = np.unique(cells, return_inverse=True, return_counts=True)
 
     def without_means(values: Floats) -> Floats:
@@ -135,7 +141,7 @@ def _rest(off: Floats, cells: Ints) -> Floats:
 
 
 def _fitted(cells: Ints) -> Floats:
-    """An orthonormal basis of the means of cells and a straight line; shape (trial, parameter)."""
+    """Return an orthonormal basis of cell means and a straight line; shape (trial, parameter)."""
     known, own = np.unique(cells, return_inverse=True)
     member = np.zeros((len(cells), len(known)))
     member[np.arange(len(cells)), own] = 1.0
@@ -147,7 +153,7 @@ def _fitted(cells: Ints) -> Floats:
 
 
 def _expected(fitted: Floats) -> Floats:
-    """What autocorrelation is seen on average after the fit, by that which the trials have (`STRENGTHS`)."""
+    """Return the expected autocorrelation of the residuals for each true autocorrelation in `STRENGTHS`."""
     trials = len(fitted)
     rest = np.eye(trials) - fitted @ fitted.T
     next_to = rest[:, :-1] @ rest[1:, :]

@@ -1,4 +1,4 @@
-"""From which offered load on frames or datagrams are lost: a sweep of the load, stated as one. Pure."""
+"""Find the offered load from which a load sweep has loss of frames or datagrams. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,18 +13,18 @@ from iolab.results.metric import Quantity
 
 LOSS = Quantity("loss_ratio")
 KEY = "rate"
-"""Last part of the factor that sets the load of a measure."""
+"""Last component of the name of the factor that sets a measure's load."""
 LOST_RATIO = 0.001
-"""Mean loss from which a cell counts as losing: what stalls of a host cost lies below."""
+"""Minimum mean loss of a cell that counts as loss; stalls of the host cause less."""
 MOST_SENTENCES = 4
-"""Groups of cells that have a sentence of their own."""
+"""Maximum number of groups of cells that are reported separately."""
 
 
 def onsets(table: Table) -> list[Onset]:
-    """Find where loss begins, per group of cells that differ in the load alone; equal groups are named once.
+    """Find the load at which loss starts, per group of cells that differ only in load; equal groups are merged.
 
-    Nothing is said of a group that loses at one load and not at a higher one: there is no load from which on it loses.
-    Nor is anything where loss is by several versions of its method.
+    A group that has loss at one load and no loss at a higher load has no onset, and gets no result. A table in which
+    loss was computed by several method versions has no onset either.
     """
     factor = next(
         (index for index, name in enumerate(table.factors) if name in (f"{table.measure}.{KEY}", f"*.{KEY}")),
@@ -43,7 +43,8 @@ def onsets(table: Table) -> list[Onset]:
 
 
 def _rising(labels: Sequence[str]) -> list[int] | None:
-    """Order loads; None where a label is none, or there are fewer than two."""
+    """Return the indices of loads in ascending order; None if a label is not a rate, or if fewer than two loads
+    differ."""
     try:
         loads = [units.parse_bits_per_second(label) for label in labels]
     except (IolabError, ValueError):

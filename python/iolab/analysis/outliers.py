@@ -1,8 +1,9 @@
-"""Trials that stand apart from the others of their cell. They are marked with a reason; nothing is removed.
+"""Detect outliers: trials that deviate from the other trials of their cell. Outliers are marked with a reason; nothing
+is removed.
 
-Modified z-score after Iglewicz & Hoaglin (1993), How to Detect and Handle Outliers, ASQC: 0.6745 (x - median)
-/ MAD, marked beyond 3.5; where more than half the trials are equal (MAD = 0), the mean absolute deviation
-takes its place.
+Modified z-score after Iglewicz & Hoaglin (1993), How to Detect and Handle Outliers, ASQC: 0.6745 (x - median) / MAD;
+trials beyond 3.5 are marked. If more than half the trials are equal (MAD = 0), the mean absolute deviation replaces the
+MAD.
 """
 
 from collections.abc import Mapping
@@ -20,14 +21,16 @@ Floats = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 
 FEWEST = 4
-"""Trials below which none can stand apart: of three, any two lie closer to each other than to the third."""
+"""Minimum number of trials in a cell for outliers: of three trials, two are always closer to each other than to the
+third."""
 LIMIT_Z = 3.5
-"""Iglewicz & Hoaglin's."""
+"""Threshold of Iglewicz & Hoaglin."""
 LEAST_RATIO = 0.01
-"""Nearer to the median than 1 % of it nothing is marked: so fine a difference has no reader."""
+"""Minimum deviation from the median, relative to the median, of an outlier; smaller differences do not matter to
+users."""
 STEAL, RETRANSMITS = Quantity("host_steal_ratio"), Quantity("retransmits")
 STEAL_RATIO = 0.02
-"""Stolen time from which the host is named as the reason: 2 % of the CPUs' time."""
+"""Share of CPU steal time above which the host is reported as the reason."""
 NORMAL_MAD = 0.6745
 """MAD of the normal distribution in standard deviations."""
 NORMAL_MEAN_DEVIATION = 1.253314
@@ -36,19 +39,19 @@ NORMAL_MEAN_DEVIATION = 1.253314
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where each trial stands in its cell; axes (cell, block)."""
+    """Position of each trial within its cell; axes (cell, block)."""
 
     median: Floats
-    """Of the cell [unit of the metric]; shape (cell, 1)."""
+    """Median of the cell [unit of the metric]; shape (cell, 1)."""
     robust_z: Floats
-    """Distance from the median in robust standard deviations; NaN where there is no trial or too few of
-    them."""
+    """Distance from the median in robust standard deviations; NaN if there is no trial, or too few trials in the
+    cell."""
     marked: Marks
-    """True where the trial stands apart."""
+    """Whether the trial is an outlier."""
 
 
 def robust_z(values: Floats) -> Floats:
-    """Modified z-score of each value within its row, NaN skipped; axes (cell, block)."""
+    """Return the modified z-score of each value within its row, NaN skipped; axes (cell, block)."""
     deviation = values - _row_median(values)
     mad = _row_median(np.abs(deviation))
     mean_deviation = _row_mean(np.abs(deviation))
@@ -59,11 +62,11 @@ def robust_z(values: Floats) -> Floats:
 
 
 def stand(values: Floats, unit: str) -> Standing:
-    """Mark the values that stand apart from the others of their row; axes (cell, block).
+    """Mark the outliers in each row; axes (cell, block).
 
-    A few trials often have a small MAD by chance (of cells with 4 normal trials, 17 % would get a mark). So a
-    trial must also be further off than 3.5 of the robust standard deviations typical of this metric over all
-    cells, than 1 % of the median, and, for counts, than 3.5 standard deviations of a Poisson count.
+    A few trials often have a small MAD by chance (17 % of cells with 4 normal trials would have a mark). An outlier
+    must therefore also deviate by more than 3.5 typical robust standard deviations of this metric over all cells, by
+    more than 1 % of the median and, for counts, by more than 3.5 standard deviations of a Poisson count.
     """
     median = _row_median(values)
     enough = (~np.isnan(values)).sum(axis=1, keepdims=True) >= FEWEST
@@ -77,9 +80,10 @@ def stand(values: Floats, unit: str) -> Standing:
 
 
 def rare_note(table: Table, column: Column, standing: Standing) -> RareTrials | None:
-    """Say what rare trials do to the mean of any cell, where that is more than half a standard error of such a mean.
+    """Return a warning about the effect of rare outliers on means, if the effect exceeds half a standard error of the
+    mean.
 
-    They are counted over all cells together: most cells with few trials have none, and cannot show it themselves.
+    Outliers are counted over all cells together, because most cells with few trials have none.
     """
     there = ~np.isnan(column.values)
     trials, marked = int(there.sum()), int(standing.marked.sum())
@@ -95,7 +99,7 @@ def rare_note(table: Table, column: Column, standing: Standing) -> RareTrials | 
 
 
 def _typical_spread(values: Floats, median: Floats, enough: Marks) -> float:
-    """Median over cells of the robust standard deviation over the median [ratio]."""
+    """Return the median over cells of robust standard deviation / median [ratio]."""
     usable = enough & (median[:, 0] != 0)
     if not usable.any():
         return 0.0
@@ -104,8 +108,8 @@ def _typical_spread(values: Floats, median: Floats, enough: Marks) -> float:
 
 
 def _row_median(values: Floats) -> Floats:
-    """Median of each row, NaN skipped, NaN for an empty row; shape (cell, 1)."""
-    ordered = np.sort(values, axis=1)  # NaN comes last
+    """Return the median of each row, NaN skipped, NaN for an empty row; shape (cell, 1)."""
+    ordered = np.sort(values, axis=1)  # NaN is sorted last
     count = (~np.isnan(values)).sum(axis=1)
     rows = np.arange(len(values))
     low, high = (
@@ -116,7 +120,7 @@ def _row_median(values: Floats) -> Floats:
 
 
 def _row_mean(values: Floats) -> Floats:
-    """Mean of each row, NaN skipped; shape (cell, 1)."""
+    """Return the mean of each row, NaN skipped; shape (cell, 1)."""
     count = np.maximum((~np.isnan(values)).sum(axis=1, keepdims=True), 1)
     return np.asarray(np.nansum(values, axis=1, keepdims=True) / count)
 
@@ -124,7 +128,7 @@ def _row_mean(values: Floats) -> Floats:
 def describe(
     table: Table, column: Column, standing: Standing, standings: Mapping[Quantity, Standing]
 ) -> list[Outlier]:
-    """Return each marked trial of a column, with what else was unusual in it."""
+    """Return the outliers of a column, with other unusual metrics of the same trials."""
     found = []
     for row, block in zip(*np.nonzero(standing.marked), strict=True):
         cell = int(column.rows[row])
@@ -146,7 +150,7 @@ def describe(
 def _beside(
     table: Table, metric: Quantity, cell: int, block: int, standings: Mapping[Quantity, Standing]
 ) -> tuple[Unusual, ...]:
-    """Return what else was unusual in the same trial: the likeliest cause alone."""
+    """Return the most likely cause of an outlier: CPU steal or unusually many retransmits in the same trial."""
     steal = _value(table, STEAL, cell, block)
     if steal is not None and steal > STEAL_RATIO:
         return (HostStolenTime(steal_ratio=steal),)
@@ -161,7 +165,7 @@ def _beside(
 
 
 def _value(table: Table, metric: Quantity, cell: int, block: int) -> float | None:
-    """What a metric was in one trial."""
+    """Return the value of a metric in one trial."""
     column = table.columns.get(metric)
     if column is None:
         return None

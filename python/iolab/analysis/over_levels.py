@@ -1,5 +1,5 @@
-"""Figures over the levels of a factor within each block (mean, least, largest), and ratios of them between two
-levels of another factor. Pure."""
+"""Compute statistics over the levels of a factor within each block, and their ratios between two levels of a second
+factor. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 COMPANIONS = ("forwarded_per_direction_fps", "forwarded_bps_l2")
-"""Metrics that are summed up beside the leading one of their measure."""
+"""Metrics that are summarised together with the leading metric of their measure."""
 REDUCE: Mapping[Statistic, Callable[[Floats], Floats]] = {
     "mean": lambda values: values.mean(axis=0),
     "min": lambda values: values.min(axis=0),
     "max": lambda values: values.max(axis=0),
     "median": lambda values: np.median(values, axis=0),
 }
-"""From (level, block) to (block,); NaN where a level is NaN."""
+"""Reductions from (level, block) to (block,); NaN if a level is NaN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class _Group:
     """Cells that differ in one factor only."""
 
     rest: tuple[int, ...]
-    """Level index of every factor, ABSENT for the one that differs."""
+    """Level index of every factor, ABSENT for the factor that differs."""
     rows: Ints
-    """Of the column's values, in the order of the levels."""
+    """Row indices of the column's values, in level order."""
     levels: tuple[int, ...]
     """Level index of each row."""
 
@@ -45,7 +45,8 @@ class _Group:
 def over_levels(
     table: Table, leading: Quantity, summaries: Sequence[Summary]
 ) -> tuple[list[LevelsFigure], list[LevelsRatio], list[LevelsLeftOut]]:
-    """Sum up the leading metric of a measure and its companions, as requested, and name the cells without a figure."""
+    """Summarise the leading metric of a measure and its companions as requested, and list the cells without a
+    summary."""
     figures: list[LevelsFigure] = []
     ratios: list[LevelsRatio] = []
     left_out: list[LevelsLeftOut] = []
@@ -65,7 +66,8 @@ def over_levels(
 def _left_out(
     table: Table, column: Column, groups: tuple[Sequence[_Group], Sequence[_Group]], over: str
 ) -> Iterator[LevelsLeftOut]:
-    """Yield the cells without a figure: too few levels of one method, or no block with all of their levels."""
+    """Yield the cells that have no summary because too few of their levels share a method version, or because no block
+    has all of their levels."""
     labels = table.labels[table.factors.index(over)]
     for at, every in enumerate(groups):
         for group in every:
@@ -81,11 +83,10 @@ def _left_out(
 
 
 def _groups(table: Table, column: Column, factor: int) -> tuple[list[_Group], list[_Group]]:
-    """Gather the cells that have the metric and differ in that factor alone, and those that are not summed up.
+    """Return groups of cells that have the metric and differ only in the given factor: complete groups, and excluded
+    groups.
 
-    One level is nothing to sum up.
-
-    Cells by different versions of the method are not summed up.
+    Groups with a single level, and groups computed by different method versions, are excluded.
     """
     found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
     for row, cell in enumerate(column.rows.tolist()):
@@ -137,7 +138,8 @@ def _ratios(
     statistic: Statistic,
     between: LevelRatio,
 ) -> Iterator[LevelsRatio]:
-    """Compare groups that differ in the factor compared alone, and have the same levels of the factor summed up."""
+    """Yield ratios between groups that differ only in the compared factor and have equal levels of the summarised
+    factor."""
     if between.factor not in table.factors:
         return
     factor, labels = table.factors.index(between.factor), table.labels[table.factors.index(over)]

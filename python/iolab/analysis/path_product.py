@@ -1,4 +1,4 @@
-"""What a path holds: the bandwidth-delay product of the path that a stream crosses, emulated or known. Pure."""
+"""Compute the bandwidth-delay product of the path of a stream, emulated or known. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,33 +10,34 @@ from iolab.plan.types import Plan
 from iolab.units import NS_PER_S
 
 WINDOW = "window"
-"""End of the name of a factor that sweeps windows."""
+"""Last component of the name of a factor that varies the window size."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathProduct:
-    """A path, and its rate times its delay."""
+    """Rate and delay of a path."""
 
     rate_bps: int
-    """What it carries [bit/s]."""
+    """Path rate [bit/s]."""
     one_way_ns: float
-    """Delay of one way [ns]; of a path that the user knows half of its round-trip time."""
+    """One-way delay [ns]; for a path known to the user, half of its round-trip time."""
     rtt_ns: int
-    """Delay there and back [ns]."""
+    """Round-trip delay [ns]."""
 
     @property
     def one_way_bytes(self) -> float:
-        """Return the product by the delay of one way: what is on the line."""
+        """Return rate x one-way delay: the bytes in transit."""
         return self.rate_bps * self.one_way_ns / (8 * NS_PER_S)
 
     @property
     def round_trip_bytes(self) -> float:
-        """Return the product by the delay there and back: the window that keeps the line busy."""
+        """Return rate x round-trip delay: the window that fully uses the path."""
         return self.rate_bps * self.rtt_ns / (8 * NS_PER_S)
 
 
 def swept_paths(plan: Plan, experiment: Callable[[], Experiment]) -> Mapping[str, PathProduct]:
-    """Return the path of each measure whose window is swept, by its name; `experiment` is asked for only then."""
+    """Return the path of each measure whose window is varied, by measure name; `experiment` is called only if there is
+    such a measure."""
     swept = [factor.name for factor in plan.factors if factor.name.rpartition(".")[2] == WINDOW]
     if not swept:
         return {}
@@ -53,7 +54,8 @@ def swept_paths(plan: Plan, experiment: Callable[[], Experiment]) -> Mapping[str
 
 
 def path_product(measure: str, cells: Sequence[Cell], experiment: Experiment) -> PathProduct | None:
-    """Return the product that a measure has in all cells; None where they differ, or where no path is emulated."""
+    """Return the path that a measure has in all cells; None if the cells differ, or if no path is emulated or
+    known."""
     resolver = resolver_of(experiment)
     found: set[PathProduct | None] = set()
     section = Section("measure", measure)
@@ -68,7 +70,8 @@ def path_product(measure: str, cells: Sequence[Cell], experiment: Experiment) ->
 
 
 def _of(lab: Lab, source: str | None, target: str | None) -> PathProduct | None:
-    """Return the path of the one wire, or the one cable of known path, between two ends; of several there is none."""
+    """Return the path between two ends if the lab has exactly one link that is emulated or a cable with a known path,
+    and if this link is between the two ends; otherwise None."""
     known = [name for name, link in lab.links.items() if link.wire is not None or link.path is not None]
     if len(known) != 1 or source is None or target is None:
         return None
@@ -90,7 +93,7 @@ def _of(lab: Lab, source: str | None, target: str | None) -> PathProduct | None:
 
 
 def _reached(lab: Lab, machine: str, *, without: str) -> set[str]:
-    """Return the machines that can be reached over links other than one."""
+    """Return the machines that are reachable without using one given link."""
     links = [{end.machine for end in link.ends} for name, link in lab.links.items() if name != without]
     reached, before = {machine}, 0
     while len(reached) > before:

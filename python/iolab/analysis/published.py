@@ -1,6 +1,7 @@
-"""Published figures next to those of a run. Pure.
+"""Compare published figures with those of a run. Pure.
 
-Old figures are no yardstick for new hosts, so each is also given relative to its own reference: the baseline's level.
+Published absolute figures are not comparable across hosts, so each figure is also shown relative to the baseline level
+of the same source.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,103 +15,106 @@ from iolab.analysis.types import Analysis
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Statistic, Summary
 from iolab.experiment.factors.summaries import STATISTICS
+from iolab.locale import Phrase
 from iolab.plan.types import Plan
 from iolab.results.metric import Method, Quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedRow:
-    """A published figure and the run's own of the same cell and statistic."""
+    """A published figure and the run's figure for the same cell and statistic."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     metric: Quantity
-    """What it is of."""
+    """Metric."""
     statistic: Statistic
-    """Of both."""
+    """Statistic of both figures."""
     over: str
-    """The factor over whose levels both were taken; empty: over trials."""
+    """Factor over whose levels both statistics were computed; empty: over trials."""
     cell: Mapping[str, str]
-    """Factor to label, as the run has it."""
+    """Level label by factor, as in the run."""
     unit: str
-    """Of both figures."""
+    """Unit of both figures."""
     published: float | None
-    """The published figure; None: only its change against the baseline's level was published."""
+    """Published figure; None if only its change relative to the baseline level was published."""
     measured: float
-    """The run's."""
+    """The run's figure."""
     published_ratio: float | None
-    """Published figure over the published one of the baseline's level; None: there is none."""
+    """Ratio of the published figure to that of the baseline level; None if there is no such ratio."""
     measured_ratio: float | None
-    """The run's figure over its own of the baseline's level."""
+    """Ratio of the run's figure to the run's figure at the baseline level."""
     is_bound: bool = False
     """Whether the run's figure is only a lower bound."""
     ratio_bound: Bound | None = None
-    """What the run's ratio is, where one of its sides is only a bound."""
+    """Kind of bound of the run's ratio if one of its sides is only a bound."""
     apart: str = ""
-    """Why the run's figure has no ratio (Estimate.apart)."""
+    """Reason code if the run's figure has no ratio (Estimate.apart)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apart:
-    """A factor of whose published labels the run has none."""
+    """A factor whose published labels do not occur in the run."""
 
     factor: str
-    """Its path."""
+    """Factor path."""
     published: tuple[str, ...]
-    """The file's labels."""
+    """Labels in the file."""
     measured: tuple[str, ...]
-    """The run's."""
+    """Labels in the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedComparison:
-    """A run beside published figures."""
+    """Comparison of a run with published figures."""
 
     source: str
-    """The file's name."""
+    """File name."""
     run: str
-    """The run's name."""
+    """Run name."""
     rows: tuple[PublishedRow, ...]
-    """In the order of the file."""
+    """Rows in the order of the file."""
     factors: tuple[str, ...]
-    """Factors of the rows."""
+    """Factors that occur in the rows."""
     without: tuple[PublishedFigure, ...]
-    """Published figures that the run has no counterpart of."""
+    """Published figures without a counterpart in the run."""
     functional: bool = False
-    """The run was emulated: its figures say that it works, not how fast."""
+    """Whether the run was emulated: its figures show that the setup works, not its performance."""
     apart: tuple[Apart, ...] = ()
-    """Where no figure had a counterpart: in what else the figures in each row differ. Then rows have means, and
-    what was taken over levels."""
+    """Factors in which the figures of each row differ, if no figure had an exact counterpart.
+
+    The rows then contain only means and statistics over levels.
+    """
     reference: Mapping[str, str] = field(default_factory=dict)
-    """Factor to label of the cells that the rows are relative to; a row keeps its other labels."""
+    """Level label by factor: each row is relative to the cell with these labels and the row's other labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """Figures of one cell of the run."""
+    """Statistics of one cell of the run."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     metric: Quantity
-    """What it is of."""
+    """Metric."""
     unit: str
-    """Of the figures."""
+    """Unit of the figures."""
     over: str
-    """The factor over whose levels they were taken; empty: over trials."""
+    """Factor over whose levels the statistics were computed; empty: over trials."""
     cell: Mapping[str, str]
-    """Factor to label."""
+    """Level label by factor."""
     figures: Mapping[Statistic, float]
-    """By statistic."""
+    """Figures by statistic."""
     bounded: bool
-    """Whether they are only lower bounds."""
+    """Whether the figures are only lower bounds."""
     apart: str = ""
-    """Why it has no ratio (Estimate.apart)."""
+    """Reason code if the cell has no ratio (Estimate.apart)."""
     method: Method = 1
-    """Version of the method behind the figures."""
+    """Version of the method that computed the figures."""
 
 
 def wanted_summaries(figures: Sequence[PublishedFigure], plan: Plan) -> tuple[Summary, ...]:
-    """Return what a run must sum up over levels so that every figure has its counterpart."""
+    """Return the summaries over levels that the run needs so that every published figure has a counterpart."""
     known = {factor.name for factor in plan.factors if len(factor.labels) > 1}
     overs = dict.fromkeys(figure.over for figure in figures if figure.over in known)
     return tuple(Summary(over, STATISTICS) for over in overs)
@@ -125,13 +129,13 @@ def lay_beside(
     *,
     functional: bool = False,
 ) -> PublishedComparison:
-    """Find for each published figure the run's own of every cell that has its labels.
+    """Match each published figure with the run's figure in every cell that has its labels.
 
-    Factors that the run does not have are passed over, and listed. Where there is no such cell at all, so are factors
-    of whose labels the run has none.
+    Factors that the run does not have are ignored and listed. If no cell matches, factors whose labels do not occur in
+    the run are also ignored.
 
     Raises:
-        InputError: the run has a counterpart of none of them even so.
+        InputError: no figure has a counterpart in the run, even with these factors ignored.
     """
     own = _own(analysis)
     known = {factor.name for factor in plan.factors}
@@ -149,12 +153,16 @@ def lay_beside(
     if not rows:
         first = figures[0]
         seen = (
-            f"no cell of {run} for any figure, the first being {first.measure} {first.metric} of {dict(first.cell)}"
+            Phrase(
+                "analysis.no-cell-for-figures",
+                run=run, measure=first.measure, metric=first.metric,
+                cell=["=".join(level) for level in dict(first.cell).items()],
+            )
             if analysis.estimates
-            else f"no figures in {run}: no trial of it has ended well"
-        )
-        allowed = "a run with measures, metrics, factors and labels of the same names"
-        raise InputError([Problem(source, "laying published figures beside a run", seen, allowed)])
+            else Phrase("analysis.run-without-figures", run=run)
+        )  # fmt: skip
+        doing, allowed = Phrase("analysis.comparing-with-published"), Phrase("analysis.run-of-same-names")
+        raise InputError([Problem(source, doing, seen, allowed)])
     factors = tuple(dict.fromkeys(name for row in rows for name in row.cell))
     named = {name for figure in figures for name in figure.cell} - {each.factor for each in apart}
     return PublishedComparison(
@@ -172,13 +180,13 @@ def lay_beside(
 def _rows(
     figures: Sequence[PublishedFigure], plan: Plan, own: Sequence[_Own], passed: frozenset[str] = frozenset()
 ) -> tuple[list[PublishedRow], list[PublishedFigure]]:
-    """Return the rows, and the figures that have none; labels of the factors that are `passed` need not be equal."""
+    """Return the rows, and the figures without a row; the labels of the factors in `passed` need not be equal."""
     rows: list[PublishedRow] = []
     without: list[PublishedFigure] = []
     for figure in figures:
         wanted = {name: label for name, label in figure.cell.items() if name not in passed}
         like = replace(figure, cell=wanted)
-        # Labels that are passed over say what a mean is of; least and largest are of other trials than the run's.
+        # With ignored labels only means are comparable: minimum and maximum are over different trials.
         near = len(wanted) == len(figure.cell) or (wanted and (figure.statistic == "mean" or figure.over))
         alike = [each for each in own if near and _matches(each, like)]
         for each in alike:
@@ -195,7 +203,7 @@ def _rows(
 
 
 def _own(analysis: Analysis) -> list[_Own]:
-    """Return what the run has: of every cell over its trials, and what was summed up over levels."""
+    """Return the run's figures: statistics over trials of every cell, and summaries over levels."""
     found = [
         _Own(
             each.measure, each.metric, each.unit, "", each.cell,
@@ -227,13 +235,13 @@ def _own(analysis: Analysis) -> list[_Own]:
 
 
 def _related(figures: Sequence[PublishedFigure], own: Sequence[_Own]) -> bool:
-    """Tell whether run and figures vary anything in common; what does not has nothing to be laid beside."""
+    """Whether the run and the figures have a factor in common."""
     published = {name for figure in figures for name in figure.cell}
     return any(not published.isdisjoint(each.cell) for each in own)
 
 
 def _apart(figures: Sequence[PublishedFigure], own: Sequence[_Own]) -> tuple[Apart, ...]:
-    """Return the factors of whose published labels the run has none."""
+    """Return the factors whose published labels do not occur in the run."""
     found: list[Apart] = []
     for factor in dict.fromkeys(name for figure in figures for name in figure.cell):
         published = dict.fromkeys(figure.cell[factor] for figure in figures if factor in figure.cell)
@@ -244,7 +252,8 @@ def _apart(figures: Sequence[PublishedFigure], own: Sequence[_Own]) -> tuple[Apa
 
 
 def _matches(own: _Own, figure: PublishedFigure) -> bool:
-    """Tell whether figures are of the published one's cell; factors that the file does not name are free."""
+    """Whether a run's figure belongs to the cell of a published figure; factors that the file does not have are not
+    compared."""
     return (
         (own.measure, own.metric, own.over) == (figure.measure, figure.metric, figure.over)
         and own.unit == (figure.unit or own.unit)

@@ -1,8 +1,8 @@
-"""A file of published figures: CSV in, one figure per line out, every problem at once. Pure.
+"""Parse a CSV file of published figures: one figure per line; all problems are reported at once. Pure.
 
-A file has the columns measure, metric, statistic, value, unit, and may have `over`, the factor over whose levels the
-statistic was taken. A column with the name of a dimension (flow, direction, part, ...) says what the metric is about,
-unless the run has a factor of that name; every other column is a factor and holds labels.
+A file has the columns measure, metric, statistic, value, unit. The optional column `over` names the factor over whose
+levels the statistic was computed. A column with the name of a dimension (flow, direction, part, ...) sets that
+dimension of the metric, unless the run has a factor of that name; every other column is a factor and contains labels.
 """
 
 import csv
@@ -15,15 +15,16 @@ from iolab.aliases import Sort, aliases, give_notice
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Statistic
 from iolab.experiment.factors.summaries import STATISTICS
+from iolab.locale import Phrase
 from iolab.results.metric import Dimensions, Quantity
 from iolab.results.metric import names as dimension_names
 
 FIXED = ("measure", "metric", "statistic", "value", "unit")
-"""Columns that are no factor, and must be there."""
+"""Required columns, none of which is a factor."""
 OVER = "over"
-"""Column that may be there: the factor over whose levels the statistic was taken, within one block."""
+"""Optional column: the factor over whose levels the statistic was computed, within one block."""
 PART, BLOCK = "part", "block_bytes"
-"""Columns that are never a factor: the phase of a disk program, and the size of one read or write of it [bytes]."""
+"""Columns that are never a factor: the phase of a disk program, and the size of one of its I/O requests [bytes]."""
 NO_FACTORS = frozenset((*FIXED, OVER, PART, BLOCK))
 WHOLE_NUMBERS = frozenset({"queue", "cpu", "window_ns", "block_bytes", "depth", "rate_bps", "buffer_bytes"})
 """Dimensions that are whole numbers in their unit."""
@@ -33,36 +34,37 @@ UNITS: Mapping[str, tuple[str, float]] = {
     "%": ("ratio", 1e-2), "ratio": ("ratio", 1.0), "ns": ("ns", 1.0), "us": ("ns", 1e3), "ms": ("ns", 1e6),
     "s": ("s", 1.0), "frame": ("count", 1.0),
 }  # fmt: skip
-"""Unit as written to the unit that metrics are stored in, and its size there."""
+"""Stored unit of metrics and conversion factor, by the unit in the file."""
 RELATIVE = "% vs baseline"
-"""Unit of a figure of which only the change against the baseline's level was published."""
+"""Unit of a figure that was published only as a change relative to the baseline level."""
+READING = Phrase("analysis.reading-published")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFigure:
-    """One figure that somebody published."""
+    """A published figure."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     metric: Quantity
-    """What it is of."""
+    """Metric."""
     statistic: Statistic
-    """What it is of the trials behind it, or of the levels of `over`."""
+    """Statistic over the trials, or over the levels of `over`."""
     over: str
-    """The factor over whose levels it was taken; empty: over trials."""
+    """Factor over whose levels the statistic was computed; empty: over trials."""
     cell: Mapping[str, str]
-    """Factor, or dimension of the metric, to label."""
+    """Label by factor or dimension of the metric."""
     value: float
-    """In `unit`."""
+    """Value in `unit`."""
     unit: str | None
-    """As metrics are stored: bit/s, frame/s, ratio, ...; None: the value is a ratio to that of the baseline's level."""
+    """Stored unit of metrics (bit/s, frame/s, ratio, ...); None if the value is a ratio to the baseline level."""
 
 
 def parse_published(text: str, source: str) -> tuple[PublishedFigure, ...]:
-    """Read the text of a file of published figures.
+    """Parse the text of a file of published figures.
 
     Raises:
-        InputError: columns are missing or a line makes no sense; every problem at once.
+        InputError: a column is missing or a line is invalid; the error lists all problems.
     """
     reader = csv.DictReader(io.StringIO(text), strict=True)
     problems: list[Problem] = []
@@ -71,9 +73,10 @@ def parse_published(text: str, source: str) -> tuple[PublishedFigure, ...]:
         heads = reader.fieldnames = _new_columns(reader.fieldnames or [], source)
         lacking = [name for name in FIXED if name not in heads]
         if lacking:
-            allowed = f"the columns {', '.join(FIXED)}, and a column per factor"
-            seen = f"no column {', '.join(lacking)}"
-            raise InputError([Problem(f"{source}:1", "reading published figures", seen, allowed)])
+            seen = Phrase("analysis.columns-missing", columns=lacking)
+            raise InputError(
+                [Problem(f"{source}:1", READING, seen, Phrase("analysis.columns-required", columns=FIXED))]
+            )
         for row in reader:
             made = _figure(row, f"{source}:{reader.line_num}")
             if isinstance(made, Problem):
@@ -81,17 +84,15 @@ def parse_published(text: str, source: str) -> tuple[PublishedFigure, ...]:
             else:
                 figures.append(made)
     except csv.Error as error:
-        problems.append(
-            Problem(f"{source}:{reader.line_num}", "reading published figures", str(error), "CSV")
-        )
+        problems.append(Problem(f"{source}:{reader.line_num}", READING, str(error), "CSV"))
     if problems or not figures:
-        nothing = Problem(source, "reading published figures", "no line with a figure", "at least one")
-        raise InputError(problems or [nothing])
+        seen, allowed = Phrase("analysis.no-line-with-figure"), Phrase("analysis.at-least-one-line")
+        raise InputError(problems or [Problem(source, READING, seen, allowed)])
     return tuple(figures)
 
 
 def _new_columns(heads: Sequence[str], source: str) -> list[str]:
-    """Return the names that columns have today, with a notice of each old one.
+    """Return the current names of the columns, and print a notice for each old name.
 
     Raises:
         InputError: an old name is no longer accepted.
@@ -101,16 +102,17 @@ def _new_columns(heads: Sequence[str], source: str) -> list[str]:
         if row.old not in found or row.new in found:
             continue
         if not row.accepted:
-            seen, allowed = f"the column {row.old}", f"the column {row.new}"
-            advice = f"it was renamed in iolab {row.since}"
-            raise InputError([Problem(f"{source}:1", "reading published figures", seen, allowed, advice)])
+            seen, allowed = (Phrase("analysis.column", name=name) for name in (row.old, row.new))
+            advice = Phrase("analysis.renamed-since", since=row.since)
+            raise InputError([Problem(f"{source}:1", READING, seen, allowed, advice)])
         give_notice(row, f"{source}:1")
         found[found.index(row.old)] = row.new
     return found
 
 
 def with_dimensions(figure: PublishedFigure, factors: Collection[str]) -> PublishedFigure:
-    """Return a figure whose metric is about what its columns of dimensions say; those that are factors stay."""
+    """Return a figure with dimension columns moved into its metric; columns that are factors of the run stay
+    labels."""
     about = {
         name: int(label) if name in WHOLE_NUMBERS else label
         for name, label in figure.cell.items()
@@ -124,23 +126,24 @@ def with_dimensions(figure: PublishedFigure, factors: Collection[str]) -> Publis
 
 
 def _figure(row: Mapping[str, str | None], place: str) -> PublishedFigure | Problem:
-    doing = "reading a published figure"
+    doing = Phrase("analysis.reading-figure")
     words = {name: (value or "").strip() for name, value in row.items() if name is not None}
     if None in row or any(value is None for value in row.values()):
-        return Problem(place, doing, "another number of columns than the first line", "one value per column")
+        seen, allowed = Phrase("analysis.columns-differ"), Phrase("analysis.one-value-per-column")
+        return Problem(place, doing, seen, allowed)
     try:
         value = float(words["value"])
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        return Problem(place, doing, words["value"], "a number")
+        return Problem(place, doing, words["value"], Phrase("analysis.number"))
     if words["unit"] not in (*UNITS, RELATIVE):
-        return Problem(place, doing, words["unit"], f"a unit: {', '.join((*UNITS, RELATIVE))}")
+        return Problem(place, doing, words["unit"], Phrase("analysis.one-of-units", units=[*UNITS, RELATIVE]))
     if words["statistic"] not in STATISTICS:
         return Problem(place, doing, words["statistic"], ", ".join(STATISTICS))
     for name in WHOLE_NUMBERS & words.keys():
         if words[name] and not words[name].isdecimal():
-            return Problem(place, doing, words[name], f"a whole number as {name}, or nothing")
+            return Problem(place, doing, words[name], Phrase("analysis.whole-number-for", name=name))
     block = words.get(BLOCK)
     about = Dimensions(part=words.get(PART) or None, block_bytes=int(block) if block else None)
     relative = words["unit"] == RELATIVE

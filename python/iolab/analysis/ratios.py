@@ -1,7 +1,8 @@
-"""Ratios to the same-block baseline trial: which cell is whose baseline, and the mean ratio. Axes (cell, block).
+"""Compute ratios to the baseline trial of the same block: match cells with their baseline, and average ratios. Axes
+(cell, block).
 
-Cells that are not of one kind with their baseline have none: one was emulated and the other was not, or their iSCSI
-sessions agreed on values that differ though nobody asked for it.
+A cell has no ratio if it is not comparable with its baseline: only one of them was emulated, or their iSCSI sessions
+negotiated different values that the experiment did not set.
 """
 
 from collections.abc import Mapping
@@ -17,19 +18,19 @@ Ints = NDArray[np.int64]
 ABSENT = -1
 """Level of a factor that does not exist in a cell, and index of a cell that does not exist."""
 AGREED, ASKED = "iscsi_agreed_bytes", "iscsi_asked_bytes"
-"""What an iSCSI session agreed on, and what the experiment asked for, by the name of the value as dimension `part`."""
+"""Metrics of the negotiated and the requested values of an iSCSI session; the dimension `part` names the parameter."""
 OTHER_SESSION = "session-differs"
-"""Stands for values of a session that differ."""
+"""Reason code: negotiated session values differ."""
 OTHER_METHOD = "method-differs"
-"""Stands for metrics by different versions of their method."""
+"""Reason code: method versions differ."""
 
 
 def baseline_cells(table: Table, baseline: Mapping[str, str]) -> Ints:
-    """Index of each cell's baseline cell, -1 where it has none; shape (cell,).
+    """Return the index of each cell's baseline cell, -1 if it has none; shape (cell,).
 
-    That is the cell with the baseline's levels of the factors this measure has, everything else equal;
-    factors that do not exist at the baseline's levels (sub-factors of another level) are dropped. A cell that stands
-    apart has no baseline, and is none.
+    The baseline cell has the baseline's levels of this measure's factors, and otherwise equal levels. Factors that do
+    not exist at the baseline's levels (sub-factors of a different level) are ignored. A cell in `table.apart` has no
+    baseline and is not used as a baseline.
     """
     set_to = _baseline_levels(table, baseline)
     nowhere = np.full(len(table.levels), ABSENT, dtype=np.int64)
@@ -52,7 +53,7 @@ def baseline_cells(table: Table, baseline: Mapping[str, str]) -> Ints:
 
 
 def _baseline_levels(table: Table, baseline: Mapping[str, str]) -> dict[int, int]:
-    """Factor index to level index, for the baseline's factors that this measure has."""
+    """Return level index by factor index, for the baseline's factors that this measure has."""
     levels = {}
     for column, (name, labels) in enumerate(zip(table.factors, table.labels, strict=True)):
         if baseline.get(name) in labels and (table.levels[:, column] != ABSENT).any():
@@ -61,7 +62,8 @@ def _baseline_levels(table: Table, baseline: Mapping[str, str]) -> dict[int, int
 
 
 def block_ratios(values: Floats, rows: Ints, baseline: Ints) -> Floats:
-    """Each trial over its block's baseline trial; NaN where that is missing or zero; shape (cell, block).
+    """Return the ratio of each trial to its block's baseline trial; NaN if the baseline trial is missing or 0; shape
+    (cell, block).
 
     `rows` are the cells of `values`, ascending; `baseline` is indexed by cell.
     """
@@ -74,8 +76,8 @@ def block_ratios(values: Floats, rows: Ints, baseline: Ints) -> Floats:
 
 
 def mean_ratio(ratios: Floats) -> Floats:
-    """Geometric mean of each row's ratios, NaN skipped; arithmetic where a ratio is not positive; shape
-    (cell,)."""
+    """Return the geometric mean of each row's ratios, NaN skipped; the arithmetic mean if a ratio is not positive;
+    shape (cell,)."""
     known = ~np.isnan(ratios)
     count = known.sum(axis=1)
     positive = (ratios > 0) | ~known
@@ -87,9 +89,10 @@ def mean_ratio(ratios: Floats) -> Floats:
 
 
 def unlike(table: Table, baseline: Ints) -> Mapping[int, str]:
-    """Return the cells that are not of one kind with their baseline, and why: the code of a warning.
+    """Return the cells that are not comparable with their baseline, with the reason code.
 
-    `baseline`: each cell's baseline cell, or -1. Where no cell has one, the emulated cells are unlike the others.
+    `baseline` holds the baseline cell of each cell, or -1. If no cell has a baseline, emulated cells are not
+    comparable with the others.
     """
     if (baseline < 0).all():
         mixed = 0 < len(table.emulated) < len(table.cells)
@@ -110,7 +113,8 @@ def unlike(table: Table, baseline: Ints) -> Mapping[int, str]:
 
 
 def by_other_method(column: Column, baseline: Ints) -> Mapping[int, str]:
-    """Return the cells whose method version differs from that of their baseline, or, without one, from the newest."""
+    """Return the cells whose method version differs from that of the baseline or, without a baseline, from the newest
+    version."""
     if not column.older:
         return {}
     reference = {cell: int(baseline[cell]) for cell in column.rows.tolist()}
@@ -122,7 +126,7 @@ def by_other_method(column: Column, baseline: Ints) -> Mapping[int, str]:
 
 
 def _values(table: Table, name: str) -> Mapping[str | None, Mapping[int, frozenset[float]]]:
-    """Return the values that the trials of each cell have of each part of a metric."""
+    """Return the values of a metric in the trials of each cell, by the dimension `part`."""
     return {
         quantity.dimensions.part: {
             row: frozenset(own[~np.isnan(own)].tolist())

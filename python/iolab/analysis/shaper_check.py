@@ -1,7 +1,7 @@
-"""Whether a shaper keeps what was asked of it: rate, ceil and burst, at four scales. Pure.
+"""Check whether a shaper conforms to its rate, ceil and burst, at four time scales. Pure.
 
-What left the shaped port is judged by the wire monitor behind it: in a window of w seconds no more than
-rate x w + burst + one frame may pass. What the shaper did is taken from the largest window, never from a mean alone.
+The wire monitor on the far side of the shaped port observes its output: a window of w seconds must not contain more
+than rate x w + burst + one frame. The verdict uses the largest window, never only a mean.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.model.links import Shape
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.topology import topology_of
+from iolab.locale import Phrase
 from iolab.messages.instrument_warnings import PacerSlipped, WatchStolen, WireLate
 from iolab.messages.streams import CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped
 from iolab.messages.warnings import HostPerturbed, TrialWarning
@@ -30,60 +31,61 @@ from iolab.results.series import Series
 from iolab.units import ETHERNET_HEADER_BYTES, NS_PER_S
 
 SCALES_NS = (12_000, 100_000, 1_000_000, 10_000_000)
-"""Windows at which a shaper is judged: a frame at 1 Gbit/s, what htb hides, what a queue feels, what a mean shows."""
+"""Window lengths for the check [ns]: one frame at 1 Gbit/s, bursts that htb hides, bursts that fill a queue, and the
+long-run mean."""
 FRAME_CHECK = 4
-"""Of Ethernet, which the pacer counts, too [bytes]."""
+"""Size of the Ethernet frame check sequence, which the pacer counts too [bytes]."""
 MOST, MEAN = "window_rate_max_bps", "window_rate_mean_bps"
 
 
 HELD_UP = (
     WatchStolen, WireLate, PacerSlipped, HostPerturbed, CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped,
 )  # fmt: skip
-"""Marks of a trial in which something had no CPU when it needed one."""
+"""Warnings about trials in which a program or thread lacked CPU time."""
 EXCUSABLE = (Kept.WINDOW, Kept.REACHED)
-"""What a host that is held up can break by itself."""
+"""Checks that a stalled host alone can make fail."""
 
 
 class Kind(StrEnum):
-    """What is said of a shaper."""
+    """Verdict on a shaper."""
 
     PASSED = "passed"
-    """All was kept."""
+    """All checks passed."""
     FAILED = "failed"
-    """Something was not."""
+    """A check failed."""
     NOT_JUDGED = "not judged"
-    """What was not kept may be the host's doing."""
+    """A stalled host may have caused the failed checks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A setting that the measurement suggests."""
+    """A suggested setting of the shaper."""
 
     key: str
-    """Of the shape: burst, gso_max_segs, quantum, limit."""
+    """Key of the shape: burst, gso_max_segs, quantum, limit."""
     value: int
-    """In its unit: bytes, or frames for gso_max_segs."""
+    """Value: bytes, or frames for gso_max_segs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What was found of one shaper in one trial."""
+    """Result of checking one shaper in one trial."""
 
     checks: tuple[Check, ...]
-    """In the order of the scales."""
+    """Check results in the order of the time scales."""
     advice: tuple[Advice, ...]
-    """Nothing where all holds."""
+    """Suggested settings; empty if all checks passed."""
     classes: tuple[ClassJudged, ...] | None = ()
-    """In the order written; None: there are some, and the watch did not tell flows apart."""
+    """Classes in the order of the file; None if the shaper has classes and the monitor did not separate flows."""
 
     @property
     def passed(self) -> bool:
-        """Whether everything was kept."""
+        """Whether all checks passed."""
         return self.verdict is Kind.PASSED
 
     @property
     def verdict(self) -> Kind:
-        """What is said of it."""
+        """Return the verdict that follows from the checks of the shaper and its classes."""
         every = [*self.checks, *(check for one in self.classes or () for check in one.checks)]
         if any(check.failed for check in every):
             return Kind.FAILED
@@ -97,13 +99,13 @@ def judge(
     series: Sequence[Series] = (),
     warnings: Sequence[TrialWarning] = (),
 ) -> tuple[tuple[str, Judged], ...]:
-    """Return what was found of the shaper of each link that has one.
+    """Return the check results of each shaper in the lab, by link.
 
-    Where the host was held up, a window that holds too much is not judged, for what waited for a CPU came at once;
-    nor is a rate that is not reached, for a sender or a wire without a CPU sends less.
+    If the host was stalled, a window above its limit is not judged, because delayed frames are sent in a burst. A rate
+    below its target is not judged either, because a sender or emulated link without CPU time sends less.
 
     Raises:
-        InputError: nothing watched what leaves a shaped port.
+        InputError: no wire monitor observed the output of a shaped port.
     """
     found = []
     excuse = next((one for one in warnings if isinstance(one, HELD_UP)), None)
@@ -136,7 +138,8 @@ def _excused(judged: Judged, excuse: TrialWarning | None) -> Judged:
 
 
 def _reachable_bps(shape: Shape, classes: Sequence[ClassJudged] | None) -> int:
-    """Return the rate that the port can reach: that of the classes that sent, where they may not borrow all of it."""
+    """Return the maximum rate of the port: its configured rate, or the sum of the ceils of the classes that sent, if
+    that sum is lower."""
     sending = {one.name for one in classes or () if one.checks}
     may_bps = sum(shape.classes[name].most_bps for name in shape.below(None) if name in sending)
     return min(shape.rate_bps, may_bps or shape.rate_bps)
@@ -149,10 +152,10 @@ def _judged(
     assert shape is not None
     most, means = (_seen(lab, link, shape, metrics, name) for name in (MOST, MEAN))
     if missing := [scale for scale in SCALES_NS if scale not in most]:
-        advice = f"add `watch: [{_far(lab, link, shape)}]` to it"
-        seen = f"no windows of {missing[0] // 1000} us behind {shape.at}"
-        where = f"measure.{measure}.watch"
-        raise InputError([Problem(where, "judging a shaper", seen, "its usual four", advice)])
+        advice = Phrase("analysis.add-watch", port=_far(lab, link, shape))
+        seen = Phrase("analysis.windows-missing", window=f"{missing[0] // 1000} us", port=shape.at)
+        doing, usual = Phrase("analysis.checking-shaper"), Phrase("analysis.default-windows")
+        raise InputError([Problem(f"measure.{measure}.watch", doing, seen, usual, advice)])
     allowance, longest, rate_bps = _allowance(shape, frame_bytes), SCALES_NS[-1], shape.rate_bps
     above, reached = rate_bps * (1 + MOST_ABOVE), reachable_bps * LEAST_REACHED
     checks = [
@@ -167,7 +170,7 @@ def _judged(
 
 
 def _seen(lab: Lab, link: str, shape: Shape, metrics: Metrics, name: str) -> dict[int, float]:
-    """Return a figure of the windows behind the shaper, by their length: of all frames as they came."""
+    """Return a metric of the windows on the far side of the shaper, by window length, for all frames together."""
     behind = _directions(lab, link, shape)
     return {
         metric.dimensions.window_ns: metric.value
@@ -181,7 +184,7 @@ def _seen(lab: Lab, link: str, shape: Shape, metrics: Metrics, name: str) -> dic
 
 
 def _directions(lab: Lab, link: str, shape: Shape) -> set[str]:
-    """Return how the wire monitor calls what leaves the shaped port, seen behind it."""
+    """Return the wire monitor's direction names for frames that left the shaped port."""
     others = [end for end in lab.links[link].ends if end != shape.at]
     return {f"{shape.at}->{end}" for end in others} | {f"->{end}" for end in others}
 
@@ -191,7 +194,8 @@ def _far(lab: Lab, link: str, shape: Shape) -> str:
 
 
 def _allowance(shape: Shape, frame_bytes: int) -> int:
-    """Return what a shaper may send at once: its bucket, or that of its classes together."""
+    """Return the burst that a shaper may send [bytes]: its own bucket, or the sum of its classes' buckets if
+    larger."""
     if shape.qdisc == "pacer":
         return pacer_allowance(shape, frame_bytes)
     of_classes = sum(max(one.burst or 0, one.cburst or 0) for one in shape.classes.values())
@@ -201,18 +205,19 @@ def _allowance(shape: Shape, frame_bytes: int) -> int:
 def _advice(
     shape: Shape, checks: Sequence[Check], frame_bytes: int, allowance: int, burst_bytes: int
 ) -> list[Advice]:
-    """Return settings by which what was not kept would be."""
+    """Return settings that would make the failed checks pass."""
     found = []
     held = {check.what: check.held for check in checks if check.what is not Kept.WINDOW}
     if shape.qdisc == "pacer":
-        # Without one it catches up whatever a stall held back; with one it loses what is later.
+        # Without a burst limit the pacer catches up after every stall; with a burst limit, it drops late frames.
         kept = shape.burst is not None or all(check.held for check in checks if check.what is Kept.WINDOW)
         return [] if kept else [Advice("burst", 2 * (frame_bytes + FRAME_CHECK))]
     if not held[Kept.RATE]:
-        # A bucket that a trial empties only once makes its mean: what a timer tick brings is enough.
+        # A bucket so large that a trial empties it only once distorts the mean rate: the bytes of one timer tick are
+        # enough.
         found.append(Advice("burst", max(shape.rate_bps // 8 // TICKS_PER_S, 2 * frame_bytes)))
     if not held[Kept.REACHED]:
-        # The bucket must hold what comes at once, or what a timer tick of the kernel brings.
+        # The bucket must hold the largest burst, or the bytes that arrive within one kernel timer tick.
         found.append(Advice("burst", max(burst_bytes, shape.rate_bps // 8 // TICKS_PER_S, 2 * frame_bytes)))
         found.append(Advice("limit", max(shape.rate_bps // 8 * QUEUE_MS // 1000, 10 * frame_bytes)))
     if any(check.what is Kept.WINDOW and not check.held for check in checks):
@@ -225,6 +230,6 @@ def _advice(
 
 
 TICKS_PER_S = 250
-"""Of common kernels (tc-tbf: the bucket must hold what the rate brings between two)."""
+"""Timer ticks of common kernels (tc-tbf(8): the bucket must hold the bytes that arrive between two ticks)."""
 QUEUE_MS = 50
-"""Waiting time of the queue that is suggested [ms], as in tc-tbf's example."""
+"""Queueing time of the suggested limit [ms], as in the example of tc-tbf(8)."""

@@ -1,7 +1,9 @@
-"""Whether each class of a shaper gets its rate and keeps to its ceil, where the wire monitor tells flows apart. Pure.
+"""Check whether each class of a shaper reaches its rate and conforms to its ceil, if the wire monitor separates flows.
+Pure.
 
-A flow belongs to the first class whose addresses fit, as packets do; a class has what the classes below it have. What a
-class may have depends on the others: its ceil while it is alone, its rate at least while others send too.
+Like a packet, a flow belongs to the first class whose addresses match; the traffic of a class includes that of its
+child classes. The permitted rate depends on the other classes: the ceil while a class sends alone, at least the rate
+while others send too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,95 +21,98 @@ from iolab.results.series import Over, Series, Times, Values
 from iolab.units import NS_PER_S
 
 MOST_ABOVE, LEAST_REACHED = 0.01, 0.97
-"""How far the long-run rate may lie above the asked one, and from which part of it on it is reached."""
+"""Maximum excess of the long-run rate over the configured rate, and minimum share of the configured rate that counts
+as reached."""
 PACER_FRAMES = 1
-"""What the pacer may send at once beside the frame that is allowed to all."""
+"""Frames that the pacer may send in a burst, in addition to the one frame by which every shaper may exceed its
+limit."""
 
 
 def pacer_allowance(shape: Shape, frame_bytes: int) -> int:
-    """Return what a pacer may send at once, as a whole and of each class [bytes]."""
+    """Return the burst that a pacer may send, in total and per class [bytes]."""
     return max(PACER_FRAMES * frame_bytes, shape.burst or 0)
 
 
 class Kept(StrEnum):
-    """What is checked."""
+    """Kind of check of a shaper or a class."""
 
     RATE = "rate"
-    """The long-run rate is not above the asked one."""
+    """The long-run rate does not exceed the configured rate."""
     REACHED = "reached"
-    """The asked rate is reached."""
+    """The configured rate is reached."""
     WINDOW = "window"
-    """No window holds more than rate and burst allow."""
+    """No window exceeds rate and burst."""
     CEIL = "ceil"
-    """While a class sends, it has no more than its ceil."""
+    """A sending class does not exceed its ceil."""
     ALONE = "alone"
-    """While a class sends alone, it has its ceil."""
+    """A class that sends alone reaches its ceil."""
     SHARE = "share"
-    """While others send too, it has its rate."""
+    """A class reaches its rate while other classes send."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that a shaper must keep."""
+    """Result of one check."""
 
     what: Kept
-    """What."""
+    """Kind of check."""
     window_ns: int
-    """Of the windows that were looked at."""
+    """Window length [ns]."""
     seen_bps: float
-    """What was seen."""
+    """Measured rate [bit/s]."""
     allowed_bps: float
-    """The bound."""
+    """Limit [bit/s]."""
     held: bool
-    """Whether it was kept."""
+    """Whether the limit was met."""
     excuse: TrialWarning | None = None
-    """What held the host up, so that what was not kept says nothing of the shaper; None: it is judged."""
+    """Cause of a host stall that makes a failed check inconclusive; None if the check is judged."""
 
     @property
     def failed(self) -> bool:
-        """Whether it was not kept, and nothing else can be why."""
+        """Whether the limit was not met and no host stall explains it."""
         return not self.held and self.excuse is None
 
 
 TIMES = (1, 10, 100, 1000)
-"""Windows that are judged, as multiples of those in which flows are counted: like those of the port."""
+"""Window lengths for the checks, as multiples of the windows in which flows are counted; the same scales as those of
+the port."""
 LEAST_WINDOWS = 20
-"""Of the longest windows; a class that had fewer is not judged by its mean: a quarter of a second at 12 us."""
+"""Minimum number of windows of the greatest length for judging a class by its mean: a quarter of a second at 12 us."""
 
 Flags = NDArray[np.bool_]
-"""One for each window."""
+"""One flag per window."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassJudged:
-    """What was found of one class."""
+    """Check results of one class."""
 
     name: str
-    """As written."""
+    """Class name in the file."""
     checks: tuple[Check, ...]
-    """Nothing where it sent nothing, or too little to be judged."""
+    """Checks; empty if the class sent too little to be judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a class sent, in windows of one length that follow each other."""
+    """Traffic of one class in consecutive windows of one length."""
 
     window_ns: int
-    """Their length."""
+    """Window length [ns]."""
     bytes: Values
-    """In each, from the first in which any class sent to the last."""
+    """Bytes per window, from the first to the last window in which any class sent."""
 
     def joined(self, times: int) -> "Sent":
-        """Return the same in windows that are so many times as long; what is left at the end is left out."""
+        """Return the traffic in windows that are `times` as long; an incomplete last window is dropped."""
         count = len(self.bytes) // times
         return Sent(self.window_ns * times, self.bytes[: count * times].reshape(count, times).sum(axis=1))
 
     def most_bps(self) -> float:
-        """Return the rate of the fullest window."""
+        """Return the rate in the window with the most bytes."""
         return float(self.bytes.max(initial=0.0)) * 8 * NS_PER_S / self.window_ns
 
     def mean_bps(self, among: Flags) -> float:
-        """Return the mean rate of some of the windows."""
+        """Return the mean rate of the selected windows."""
         return float(self.bytes[among].mean()) * 8 * NS_PER_S / self.window_ns
 
 
@@ -119,10 +124,10 @@ def judge_classes(
     frame_bytes: int,
     series: Sequence[Series],
 ) -> tuple[ClassJudged, ...] | None:
-    """Return what was found of each class, in their order; None: flows were not told apart.
+    """Return the check results of each class, in their order; None if flows were not separated.
 
     Raises:
-        InputError: a class is selected by what has no address.
+        InputError: a selector of a class names an object without an address.
     """
     flows = {
         one.dimensions.flow: one
@@ -155,7 +160,7 @@ def _by_class(
 
 
 def _class_of(flow: str, selectors: Mapping[str, Sequence[Selector]]) -> str | None:
-    """Return the first class that a flow fits: address:port->address:port protocol."""
+    """Return the first class that matches a flow, given as address:port->address:port protocol."""
     ends = [_address(end) for end in flow.split(" ", maxsplit=1)[0].split("->")]
     if len(ends) != 2:
         return None
@@ -167,14 +172,14 @@ def _class_of(flow: str, selectors: Mapping[str, Sequence[Selector]]) -> str | N
 
 
 def _address(end: str) -> str:
-    """Return the address of address:port, or [address]:port, or an address."""
+    """Return the address part of address:port, [address]:port, or a plain address."""
     if end.startswith("["):
         return end[1:].partition("]")[0]
     return end.partition(":")[0]
 
 
 def _sent(classes: Mapping[str, Sequence[Series]]) -> dict[str, Sent]:
-    """Return what each class sent, all over the same windows."""
+    """Return the traffic of each class, over the same windows for all classes."""
     every = [one for of_class in classes.values() for one in of_class]
     if not every:
         return {}
@@ -193,7 +198,7 @@ def _sent(classes: Mapping[str, Sequence[Series]]) -> dict[str, Sent]:
 
 
 def _steady(senders: Times) -> Flags:
-    """Tell which windows lie between two with as many senders."""
+    """Return for each window whether the number of senders is the same as in the windows before and after it."""
     found = np.zeros(len(senders), dtype=np.bool_)
     found[1:-1] = (senders[1:-1] == senders[:-2]) & (senders[1:-1] == senders[2:])
     return found
@@ -205,7 +210,7 @@ def _checks(shape: Shape, name: str, sent: Mapping[str, Sent], frame_bytes: int)
     longest = own.joined(TIMES[-1])
     beside = [sent[other].joined(TIMES[-1]).bytes for other in shape.below(spec.parent) if other in sent]
     busy = longest.bytes > 0
-    # A window in which it, or another, began or ended is of both kinds.
+    # The following checks exclude windows in which this class or a sibling starts or stops sending.
     senders = np.where(busy, np.sum([one > 0 for one in beside], axis=0), 0)
     busy &= _steady(senders)
     if busy.sum() >= LEAST_WINDOWS:

@@ -1,6 +1,7 @@
-"""A/A experiments with noise of known kinds, and how often what is concluded from them is right.
+"""Simulate A/A experiments with noise of known kinds, and count how often the conclusions are correct.
 
-Every cell has the same true rate. Randomness is an argument. Used by tests and by benches/truth/coverage.py.
+Every cell has the same true rate. Callers pass the source of randomness. Tests and benches/truth/coverage.py use this
+module.
 """
 
 import itertools
@@ -27,9 +28,9 @@ Floats = NDArray[np.float64]
 Random = np.random.Generator
 
 CELLS = 8
-"""Cells of the experiment: three factors of two levels, as the quickstart has."""
+"""Cells of the experiment: three factors of two levels, as in the quickstart."""
 LARGEST = 3.0
-"""Of a logarithm: a rate within a factor of 20 of the true one, however heavy the tail."""
+"""Maximum deviation of a logarithm: the rate stays within a factor of 20 of the true rate, even with heavy tails."""
 METRIC = Quantity("received_bps")
 
 
@@ -38,34 +39,34 @@ def _normal(random: Random, shape: tuple[int, int, int]) -> Floats:
 
 
 def _slow(random: Random, shape: tuple[int, int, int]) -> Floats:
-    """One trial in twenty has 60 % of the rate: something else ran."""
+    """Return noise in which one trial in twenty has 60 % of the rate, as with interference from other processes."""
     return random.normal(0, 0.01, shape) + np.where(random.random(shape) < 0.05, np.log(0.6), 0.0)
 
 
 def _skewed(random: Random, shape: tuple[int, int, int]) -> Floats:
-    """Log-normal, 20 %."""
+    """Return log-normal noise with a standard deviation of 20 %."""
     return random.normal(0, 0.2, shape)
 
 
 def _heavy(random: Random, shape: tuple[int, int, int]) -> Floats:
-    """Student's t with two degrees of freedom: no variance."""
+    """Return noise from Student's t with two degrees of freedom, which has no variance."""
     return np.clip(0.01 * random.standard_t(2, shape), -LARGEST, LARGEST)
 
 
 def _cauchy(random: Random, shape: tuple[int, int, int]) -> Floats:
-    """No mean either."""
+    """Return Cauchy noise, which has neither variance nor mean."""
     return np.clip(0.005 * random.standard_cauchy(shape), -LARGEST, LARGEST)
 
 
 def _drift(random: Random, shape: tuple[int, int, int]) -> Floats:
-    """The host slows down evenly by 20 % from the first trial to the last."""
+    """Return noise with a steady slowdown of 20 % from the first trial to the last."""
     _, blocks, cells = shape
     line = np.linspace(0.1, -0.1, blocks * cells).reshape(blocks, cells)
     return line + random.normal(0, 0.01, shape)
 
 
 def _resembling(share: float) -> Callable[[Random, tuple[int, int, int]], Floats]:
-    """AR(1) along the trials as they are done: each keeps this share of what the one before was off by."""
+    """Return an AR(1) noise function: each trial keeps the given share of the previous trial's deviation."""
 
     def noise(random: Random, shape: tuple[int, int, int]) -> Floats:
         sets, blocks, cells = shape
@@ -87,37 +88,38 @@ NOISES: Mapping[str, Callable[[Random, tuple[int, int, int]], Floats]] = {
     "AR(1), 0.5": _resembling(0.5),
     "AR(1), 0.9": _resembling(0.9),
 }
-"""Name to the logarithms of rates whose undisturbed value is 1, in the order of time; shape (set, block, place)."""
+"""Noise functions by name; each returns logarithms of rates around a true value of 1, in time order; shape (set,
+block, place)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """How many of the 95 % intervals of a cell's mean hold the truth [ratio]; NaN: no cell has an interval."""
+    """Shares of 95 % intervals of a cell mean that contain the true value [ratio]; NaN if no cell has an interval."""
 
     of_mean: float
-    """The mean of many trials."""
+    """Share that contains the mean of many trials."""
     of_level: float
-    """The rate of an undisturbed trial: the median of many."""
+    """Share that contains the rate of an undisturbed trial: the median of many trials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiments:
-    """What is concluded from whole experiments in which nothing differs [ratio]."""
+    """Shares of correct and false conclusions from whole experiments without any true effect [ratio]."""
 
     effects_hold: float
-    """Intervals of main effects that hold 1; NaN where there are none."""
+    """Share of intervals of main effects that contain 1; NaN if there are none."""
     ratios_false: float
-    """Experiments in which a corrected p-value of a cell's ratio is below 0.05."""
+    """Share of experiments in which a corrected p-value of a cell's ratio is below 0.05."""
     effects_false: float
-    """Experiments in which one of an effect is."""
+    """Share of experiments in which a corrected p-value of an effect is below 0.05."""
     findings_false: float
-    """Experiments of which the summary shows a difference."""
+    """Share of experiments whose summary shows a difference."""
     contradictions: float
-    """Ratios whose interval and own p-value disagree about 1."""
+    """Share of ratios whose p-value is below 0.05 although their interval contains 1."""
 
 
 def means(noise: str, blocks: int, sets: int, random: Random) -> Means:
-    """Look at the intervals of one cell of each experiment."""
+    """Evaluate the intervals of one cell in each simulated experiment."""
     logs, orders = _done(noise, blocks, sets, random)
     long = np.exp(NOISES[noise](random, (4000, 10, CELLS)))
     found = [_interval(np.exp(own).T, order.T) for own, order in zip(logs, orders, strict=True)]
@@ -126,13 +128,13 @@ def means(noise: str, blocks: int, sets: int, random: Random) -> Means:
 
 
 def _interval(values: Floats, order: NDArray[np.int64]) -> Interval | None:
-    """That of the first cell, as a run has it: by how much all trials resemble the one before them."""
+    """Return the interval of the first cell, computed as in a run: with the autocorrelation of all trials."""
     column = Column(metric=METRIC, unit="bit/s", rows=np.arange(len(values)), values=values)
     return interval_of_mean(values[0], resemblance(order, column), log_scale=on_log_scale(column))
 
 
 def ratios(noise: str, blocks: int, sets: int, random: Random) -> float:
-    """Return how many of the 95 % intervals of a cell's ratio to the baseline, which is 1, hold it [ratio]."""
+    """Return the share of 95 % intervals of a cell's ratio to the baseline that contain the true ratio 1 [ratio]."""
     logs, _ = _done(noise, blocks, sets, random)
     names = {"set": tuple(map(str, range(sets))), "cell": ("baseline", "other")}
     levels = np.array([(at, side) for at in range(sets) for side in (0, 1)])
@@ -147,7 +149,8 @@ def ratios(noise: str, blocks: int, sets: int, random: Random) -> float:
 
 
 def _done(noise: str, blocks: int, sets: int, random: Random) -> tuple[Floats, NDArray[np.int64]]:
-    """Give what happened in the order of time to cells in random order, block by block; and the place of each trial."""
+    """Assign the simulated values, in time order, to cells in random order within each block; return the values and
+    each trial's position."""
     steps = NOISES[noise](random, (sets, blocks, CELLS))
     turn = np.argsort(random.random(steps.shape), axis=2)
     return np.take_along_axis(steps, turn, axis=2), turn + CELLS * np.arange(blocks)[:, None]
@@ -159,7 +162,7 @@ def _share(ends: Floats, truth: float) -> float:
 
 
 def experiments(noise: str, blocks: int, sets: int, random: Random) -> Experiments:
-    """Conclude from whole experiments of `CELLS` cells, each by itself, as a run is concluded from."""
+    """Evaluate the conclusions from simulated experiments of `CELLS` cells, each analysed like a separate run."""
     logs, _ = _done(noise, blocks, sets, random)
     names = dict.fromkeys(("a", "b", "c"), ("0", "1"))
     levels = np.array(list(itertools.product((0, 1), repeat=3)))

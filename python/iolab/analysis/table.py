@@ -1,5 +1,7 @@
-"""Trials as arrays: one column per measure and metric, axes (cell, block). Decides which records count;
-computes nothing."""
+"""Arrange trials as arrays: one column per measure and metric, axes (cell, block).
+
+The module selects the valid records and computes nothing.
+"""
 
 import math
 from array import array
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 
 from iolab.analysis.types import Cells
 from iolab.errors import InputError, Problem
+from iolab.locale import Phrase
 from iolab.messages.notes import MethodsMixed, TrialsLeftOut, ValueNotFinite
 from iolab.messages.warnings import Emulated, TrialWarning
 from iolab.plan.types import Plan, Step
@@ -27,68 +30,70 @@ class Column:
     """One metric of one measure."""
 
     metric: Quantity
-    """What it is of."""
+    """Metric."""
     unit: str
-    """Of values."""
+    """Unit of the values."""
     rows: Ints
-    """Cells that have it, indices into Table.cells, ascending; shape (cell,)."""
+    """Cells that have the metric, as ascending indices into Table.cells; shape (cell,)."""
     values: Floats
-    """What was measured [unit], NaN where there is none; shape (cell, block)."""
+    """Measured values [unit], NaN if there is none; shape (cell, block)."""
     limited: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """Row and block of values that are only lower bounds, and what of the instrument was the limit."""
+    """Instrument limit by (row, block), for values that are only lower bounds."""
     better: str = ""
-    """Which of two values is the better one: larger, smaller; empty: nobody said."""
+    """Preferred direction of the metric: "larger", "smaller", or empty if not declared."""
     method: Method = 1
-    """Newest version of the method behind the values."""
+    """Newest method version among the values."""
     older: Mapping[int, Method] = field(default_factory=dict)
-    """Cells whose values are all by one older version, and which; all values of a cell are by one version."""
+    """Method version by cell, for cells with an older version than `method`; all values of one cell have the same
+    version."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Older version to trials that are not in `values`, because their cell has trials by a newer one."""
+    """Number of excluded trials by older method version; a cell excludes them if it has trials with a newer
+    version."""
 
     def method_of(self, cell: int) -> Method:
-        """Return the version of the method behind the values of a cell."""
+        """Return the method version of the values of a cell."""
         return self.older.get(cell, self.method)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """All trials of one measure that count."""
+    """All valid trials of one measure."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     factors: tuple[str, ...]
     """All factors of the plan."""
     labels: tuple[tuple[str, ...], ...]
     """Level labels per factor."""
     levels: Ints
-    """Level index per cell and factor, -1 where absent; shape (cell, factor), in the plan's factor order."""
+    """Level index per cell and factor, -1 if absent; shape (cell, factor), in the plan's factor order."""
     cells: Cells
-    """Factor to label, per cell."""
+    """Level label by factor, per cell."""
     directions: tuple[str, ...] = ()
-    """Resolved direction of the measure, per cell; empty where it has none."""
+    """Resolved direction of the measure, per cell; empty if the measure has no direction."""
     each_load_set: tuple[bool, ...] = ()
-    """Whether the measure sets how much each direction sends, per cell; empty where it has no direction."""
+    """Whether the measure sets the load of each direction, per cell; empty if the measure has no direction."""
     blocks: tuple[int, ...]
     """Block numbers, ascending: the second axis of every column."""
     keys: tuple[tuple[str, ...], ...]
-    """Key of the trial, '' where there is none; axes (cell, block)."""
+    """Trial key, "" if there is none; axes (cell, block)."""
     plots: Ints
-    """Whole plot of the trial within its block, -1 where there is none; shape (cell, block)."""
+    """Whole plot of the trial within its block, -1 if there is none; shape (cell, block)."""
     columns: Mapping[Quantity, Column]
-    """By what they are of, in order of first appearance."""
+    """Columns by metric, in order of first appearance."""
     apart: Mapping[int, str] = field(default_factory=dict)
-    """Cells with a trial whose figures may not be put in proportion to others, and the code of the warning by which:
-    no ratio is formed with them."""
+    """Warning code by cell, for cells with a trial that must not be compared with others: such a cell has no
+    ratios."""
     emulated: frozenset[int] = frozenset()
     """Cells with a trial in which an emulated machine took part."""
 
 
 _Odd = tuple[str, str, int]
-"""A metric whose value is no finite number, the measure and the block of its trial."""
+"""Metric with a non-finite value, and the measure and block of its trial."""
 
 
 def tabulate(trials: Iterable[TrialRecord], plan: Plan) -> tuple[tuple[Table, ...], tuple[TrialWarning, ...]]:
-    """Arrange the trials that count, per measure; the warnings say what was left out."""
+    """Arrange the valid trials per measure; the warnings list excluded trials and values."""
     last = {record.key: record for record in trials}
     steps: dict[str, list[Step]] = {name: [] for name in plan.measures}
     for step in plan.steps:
@@ -119,7 +124,7 @@ def _not_finite(odd: Sequence[_Odd]) -> list[TrialWarning]:
 
 
 def _mixed_methods(table: Table) -> Iterator[MethodsMixed]:
-    """Yield which metrics are by several versions of their methods; a note per set of versions."""
+    """Yield warnings about metrics with several method versions, one per set of versions."""
     found: dict[tuple[tuple[str, ...], str], list[Column]] = {}
     for column in table.columns.values():
         versions = sorted({*map(method_name, column.older.values()), *column.left_out}, key=_age)
@@ -137,12 +142,12 @@ def _mixed_methods(table: Table) -> Iterator[MethodsMixed]:
 
 
 def _age(method: str) -> tuple[bool, int, str]:
-    """Order versions by their names, the oldest first."""
+    """Return a sort key that orders method versions by name, the oldest first."""
     return method != UNKNOWN_METHOD, len(method), method
 
 
 class _Group:
-    """Trials that measured the same quantities, while they are gathered."""
+    """Buffer of trials that measured the same metrics."""
 
     __slots__ = ("heads", "limits", "places", "rows", "values")
 
@@ -154,7 +159,7 @@ class _Group:
         self.limits: list[tuple[int, int, str]] = []
 
     def add(self, metrics: Metrics, row: int, place: int) -> None:
-        """Add a trial."""
+        """Add the values of a trial."""
         self.limits += [(len(self.rows), at, limit) for at, limit in metrics.limits.items()]
         self.rows.append(row)
         self.places.append(place)
@@ -177,7 +182,7 @@ def _table(
     groups: dict[Heads, _Group] = {}
     shared: dict[
         int, _Group
-    ] = {}  # trials that were read share their heads: these are found without comparing them
+    ] = {}  # trials from storage share their heads object: look it up by identity, without a comparison
     for step in steps:
         record = last.get(step.key)
         if record is None or record.result.status is not Status.OK:
@@ -223,7 +228,7 @@ def _labels(plan: Plan, levels: Sequence[int]) -> dict[str, str]:
 def _columns(
     measure: str, groups: Iterable[_Group], cells: int, blocks: Sequence[int], odd: list[_Odd]
 ) -> dict[Quantity, Column]:
-    """Arrange what was gathered, a column per quantity, in order of first appearance."""
+    """Arrange the buffered trials, one column per metric, in order of first appearance."""
     units: dict[Quantity, str] = {}
     better: dict[Quantity, str] = {}
     parts: dict[Quantity, list[tuple[_Group, int]]] = {}
@@ -232,7 +237,7 @@ def _columns(
         every = zip(heads.quantities, heads.units, heads.better, strict=True)
         for at, (of, unit, direction) in enumerate(every):
             better[of] = (
-                direction  # the newest counts: an experiment may be given it when trials are there already
+                direction  # the newest declaration applies, because a kind may add it when trials already exist
             )
             if units.setdefault(of, unit) != unit:
                 raise InputError([_mixed_units(measure, of, unit, units[of])])
@@ -257,11 +262,11 @@ def _columns(
 
 
 class _Versions:
-    """Versions of the method of one quantity: in each cell the newest counts, so that no mean is of several."""
+    """Method versions of one metric: in each cell only the newest version counts, so that no mean mixes versions."""
 
     def __init__(self, parts: Sequence[tuple[_Group, int]], cells: int) -> None:
         found = {group.heads.methods[at] for group, at in parts}
-        self._order = sorted(found, key=lambda method: method or 0)  # unknown is the oldest
+        self._order = sorted(found, key=lambda method: method or 0)  # an unknown version is the oldest
         self.newest = self._order[-1]
         self.left_out: dict[str, int] = {}
         self._of_cell = np.full(cells, len(self._order) - 1)
@@ -273,7 +278,7 @@ class _Versions:
                 np.maximum.at(self._of_cell, rows[np.isfinite(own)], rank)
 
     def counting(self, method: Method, rows: Ints) -> NDArray[np.bool_]:
-        """Return which of some trials of one version count, by their cells; the others are left out."""
+        """Return which trials of one version count in their cells; the others are counted as left out."""
         counts = self._of_cell[rows] == self._order.index(method)
         if not counts.all():
             name = method_name(method)
@@ -281,19 +286,19 @@ class _Versions:
         return np.asarray(counts)
 
     def older(self, kept: Ints) -> dict[int, Method]:
-        """Return which of the kept cells are by an older version than the newest, and by which."""
+        """Return the version of each kept cell whose version is older than the newest."""
         behind = kept[self._of_cell[kept] < len(self._order) - 1].tolist()
         return {cell: self._order[self._of_cell[cell]] for cell in behind}
 
 
 def _values(group: _Group, at: int) -> tuple[Ints, Ints, Floats]:
-    """Return cell, block and value of one quantity in each trial of a group."""
+    """Return cell, block and value of one metric in each trial of a group."""
     rows, places = np.frombuffer(group.rows, np.int64), np.frombuffer(group.places, np.int64)
     return rows, places, np.frombuffer(group.values, np.float64)[at :: len(group.heads.quantities)]
 
 
 def _fill(values: Floats, group: _Group, at: int, versions: _Versions) -> list[int]:
-    """Put a group's values of one quantity in their places; return the blocks of those that are not finite."""
+    """Store a group's values of one metric in the array; return the blocks of non-finite values."""
     rows, places, own = _values(group, at)
     finite = np.isfinite(own)
     rows, odd, places, own = rows[finite], places[~finite], places[finite], own[finite]
@@ -303,7 +308,7 @@ def _fill(values: Floats, group: _Group, at: int, versions: _Versions) -> list[i
 
 
 def _limits(values: Floats, group: _Group, at: int) -> dict[tuple[int, int], str]:
-    """Return what limited a group's values of one quantity, by cell and block."""
+    """Return the limits of a group's values of one metric, by cell and block."""
     where = ((group.rows[trial], group.places[trial], limit) for trial, of, limit in group.limits if of == at)
     return {(cell, place): limit for cell, place, limit in where if not math.isnan(values[cell, place])}
 
@@ -315,8 +320,8 @@ def _by_row(limited: Mapping[tuple[int, int], str], kept: Ints) -> dict[tuple[in
 def _mixed_units(measure: str, of: Quantity, seen: str, allowed: str) -> Problem:
     return Problem(
         where="trials.jsonl",
-        doing=f"reading {of} of measure {measure}",
-        seen=f"unit {seen!r}",
-        allowed=f"{allowed!r}, as in the trials before it",
-        advice="trials of two versions were mixed in one run folder; measure again into a new one",
+        doing=Phrase("analysis.reading-metric", metric=of, measure=measure),
+        seen=Phrase("analysis.unit", unit=repr(seen)),
+        allowed=Phrase("analysis.unit-as-before", unit=repr(allowed)),
+        advice=Phrase("analysis.versions-mixed"),
     )

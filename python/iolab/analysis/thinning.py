@@ -1,7 +1,8 @@
-"""Series with fewer points, for charts: windows at many scales, and the least, mean and largest of equal times. Pure.
+"""Reduce the points of a series for charts: windows at many scales, and minimum, mean and maximum of equal time
+intervals. Pure.
 
-Each level of windows has the least, mean and largest of eight of the level below. A chart of any width then needs a few
-points of one level, however many windows there are.
+Each level of windows holds the minimum, mean and maximum of eight windows of the level below. A chart of any width
+then needs a few points of one level, independent of the number of windows.
 """
 
 from dataclasses import dataclass
@@ -12,40 +13,40 @@ from numpy.typing import NDArray
 from iolab.results.series import Series, Values
 
 STEP = 8
-"""Windows of one level in one of the next."""
+"""Number of windows of one level that form one window of the next coarser level."""
 FEWEST = 512
-"""A level of so many points needs none above it."""
+"""Maximum number of points in the coarsest level."""
 MOST_WINDOWS = 40_000_000
-"""More are too many for one chart: 8 minutes of 12 us."""
+"""Maximum number of windows in a chart: 8 minutes of 12 us windows."""
 Levels = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
-    """One scale."""
+    """One scale of a window series."""
 
     span_ns: int
-    """What a point stands for [ns]."""
+    """Time span of a point [ns]."""
     low: Levels
-    """Least of the windows of each point."""
+    """Minimum over the windows of each point."""
     mean: Levels
-    """Their mean."""
+    """Mean over the windows of each point."""
     high: Levels
-    """Largest."""
+    """Maximum over the windows of each point."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pyramid:
-    """A series of windows."""
+    """A window series at several scales."""
 
     begin_ns: int
-    """When the first window begins [ns of the trial]."""
+    """Start of the first window [ns since the trial's start]."""
     levels: tuple[Level, ...]
-    """The finest first; its least, mean and largest are one."""
+    """Levels, the finest first; in the finest level minimum, mean and maximum are equal."""
 
 
 def pyramid(series: Series) -> Pyramid | None:
-    """Return the scales of a series of windows; None: it is of no windows, or of too many."""
+    """Return the scales of a window series; None if the series has no windows, or too many."""
     window_ns = series.dimensions.window_ns
     if window_ns is None:
         return None
@@ -63,7 +64,7 @@ def pyramid(series: Series) -> Pyramid | None:
 
 
 def _above(level: Level) -> Level:
-    """Return the next level; what is missing at the end of the last point carried nothing."""
+    """Return the next coarser level; missing windows at the end of the last point count as 0."""
     count = -(-len(level.mean) // STEP)
     room = count * STEP - len(level.mean)
 
@@ -76,27 +77,28 @@ def _above(level: Level) -> Level:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Thinned:
-    """A series as columns of equal time, from the trial's begin to its end; NaN: no point is there."""
+    """A series as columns of equal duration, from the start to the end of the trial; NaN if a column has no point."""
 
     low: Values
-    """Least of each column."""
+    """Minimum of each column."""
     mean: Values
     """Mean of each column."""
     high: Values
-    """Largest of each column."""
+    """Maximum of each column."""
     points: int
-    """How many points the series had."""
+    """Number of points in the series."""
 
     @property
     def thinned(self) -> bool:
-        """Whether a column stands for several points."""
+        """Whether the series has more points than columns."""
         return self.points > len(self.mean)
 
 
 def thin(series: Series, end_ns: int, most: int) -> Thinned:
-    """Return a series in at most `most` columns, each of the same part of the time up to `end_ns`.
+    """Return a series in at most `most` columns of equal duration up to `end_ns`.
 
-    A short series gets as many columns as it has points: none stands for two unless the points are uneven.
+    A short series has as many columns as points; a column then represents two points only if the points are unevenly
+    spaced.
     """
     known = ~np.isnan(series.values)
     count = max(1, min(most, len(series.values)))

@@ -1,10 +1,10 @@
-"""What analysis concludes from trials; the report only formats these."""
+"""Result types of the analysis; the report only formats them."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from iolab.analysis.forwarding_types import Bound, Forwarding, Onset, StreamLimits
 from iolab.analysis.level_types import LevelsFigure, LevelsLeftOut, LevelsRatio
@@ -13,14 +13,17 @@ from iolab.messages.notes import Unusual
 from iolab.messages.warnings import TrialWarning
 from iolab.results.metric import Method, Quantity
 
+if TYPE_CHECKING:  # expectations use the types of this module
+    from iolab.analysis.expectations import Judged
+
 TOGETHER = 1024
-"""Estimates that are made at once where all are looked at."""
+"""Number of estimates that are computed at once in an iteration over all estimates."""
 CellKey = frozenset[tuple[str, str]]
-"""A cell as something that can be looked up."""
+"""Hashable form of a cell."""
 
 
 def cell_key(cell: Mapping[str, str]) -> CellKey:
-    """Turn a cell into a key."""
+    """Return a hashable form of a cell."""
     return frozenset(cell.items())
 
 
@@ -29,93 +32,99 @@ class Interval:
     """A confidence interval."""
 
     low: float
-    """Lower end, in the unit of what it belongs to."""
+    """Lower end, in the unit of the estimated value."""
     high: float
     """Upper end."""
     method: str
-    """How it was made, e.g. 't' or 't on log ratios'."""
+    """Method of the interval, e.g. 't' or 't on log ratios'."""
     level_ratio: float = 0.95
     """Confidence level [ratio]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """One metric of one measure in one cell, over its trials (one per block)."""
+    """Estimate of one metric of one measure in one cell, over its trials (one per block)."""
 
     cell: Mapping[str, str]
-    """Factor to label."""
+    """Level label by factor."""
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     metric: Quantity
-    """What it is of."""
+    """Metric."""
     unit: str
-    """Of mean, min, max, median, ci."""
+    """Unit of mean, min, max, median and ci."""
     n: int
-    """Trials."""
+    """Number of trials."""
     mean: float
     """Arithmetic mean."""
     min: float
-    """Smallest trial."""
+    """Minimum over trials."""
     max: float
-    """Largest trial."""
+    """Maximum over trials."""
     median: float
-    """Middle trial."""
+    """Median over trials."""
     ci: Interval | None
-    """Of the mean, Student's t; from 4 trials up."""
+    """Confidence interval of the mean by Student's t; None with fewer than 4 trials."""
     ratio: float | None
-    """Geometric mean of the ratios to the same-block baseline trial (arithmetic where one is 0); None without
+    """Geometric mean of the ratios to the baseline trial of the same block (arithmetic if a ratio is 0); None without
     a baseline."""
     ratio_ci: Interval | None
-    """Of the ratio."""
+    """Confidence interval of the ratio."""
     p_value: float | None
-    """Of ratio = 1, corrected for the number of cells compared (Holm); None without a baseline or below 4
-    blocks."""
+    """p-value of ratio = 1, corrected for the number of cells compared (Holm); None without a baseline, or with fewer
+    than 4 blocks."""
     values: tuple[float, ...]
-    """The trials, in order of block."""
+    """Values of the trials, in block order."""
     outliers: tuple[int, ...]
-    """Indices into `values` of marked trials."""
+    """Indices of the outliers in `values`."""
     mean_without: float | None
-    """Mean without the marked trials; None where none is marked."""
+    """Mean without the outliers; None if there are no outliers."""
     ratio_without: float | None
-    """Ratio without the marked trials of the cell and of its baseline; None where none is marked or without a
+    """Ratio without the outliers of the cell and of its baseline; None if there are no outliers, or if there is no
     baseline."""
     ratio_n: int = 0
-    """Trials behind the ratio; fewer than n where the baseline trial of the block is missing or 0."""
+    """Number of trials in the ratio; below `n` if the baseline trial of a block is missing or 0."""
     bounds: int = 0
-    """Trials whose value is only a lower bound; above 0 mean, median and max are lower bounds, too."""
+    """Number of trials whose value is only a lower bound; if it is not 0, mean, median and max are lower bounds
+    too."""
     limited_by: tuple[str, ...] = ()
-    """What of the instrument was the limit in these, the commonest first."""
+    """Instrument limits of these trials, the most common first."""
     direction: str = ""
-    """Resolved direction of the measure in this cell, whatever its level is called; empty: it has none."""
+    """Resolved direction of the measure in this cell, independent of the level's label; empty if the measure has no
+    direction."""
     least_is_bound: bool = False
     """Whether `min` is only a lower bound."""
     ratio_bound: Bound | None = None
-    """What the ratio is, where one of its sides is a bound; None: as measured, or there is none."""
+    """Kind of bound of the ratio if one of its sides is a bound; None if the ratio is exact or missing."""
     better: str = ""
-    """Which of two values is the better one: larger, smaller; empty: nobody said."""
+    """Preferred direction of the metric: "larger", "smaller", or empty if not declared."""
     apart: str = ""
-    """Why the cell has no ratio, as the code of a warning: a trial of it may not be put in proportion to others (it is
-    no baseline either), or cell and baseline are not of one kind. Empty: neither."""
+    """Reason code if the cell has no ratio; empty otherwise.
+
+    A trial of the cell must not be compared with others (the cell is then no baseline either), or the cell is not
+    comparable with its baseline.
+    """
     method: Method = 1
-    """Version of the method behind every value."""
+    """Method version of all values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is chosen by among estimates, of all cells at once."""
+    """Values of all cells for selecting estimates."""
 
     means: Sequence[float]
     """Mean per cell."""
     ratios: Sequence[float]
-    """Ratio to the baseline per cell; NaN where there is none."""
+    """Ratio to the baseline per cell; NaN if there is none."""
     methods: Collection[str]
-    """How the intervals were made."""
+    """Methods of the intervals."""
     bounded: Collection[int] = frozenset()
-    """Cells whose mean is only a lower bound: they have no place among the means."""
+    """Indices of cells whose mean is only a lower bound; they are not ranked among the means."""
 
     @property
     def ends(self) -> tuple[int, int]:
-        """Return where the least and the largest measured mean are; of bounds alone, of these."""
+        """Return the indices of the smallest and largest exact mean; if all means are bounds, of the smallest and
+        largest bound."""
         every = range(len(self.means))
         exact = [at for at in every if at not in self.bounded] if self.bounded else every
         chosen = exact or every
@@ -123,21 +132,22 @@ class Figures:
 
 
 class Cells(tuple[Mapping[str, str], ...]):  # noqa: SLOT001 - a tuple holds no slots; it keeps what was looked for
-    """Cells, and where some are among them; metrics that have the same ones share them."""
+    """Cells with a cached lookup of indices; metrics with equal cells share one object."""
 
     _looked_up: tuple[frozenset[CellKey], Sequence[int]] = (frozenset(), ())
 
     def indices(self, wanted: frozenset[CellKey]) -> Sequence[int]:
-        """Return where some cells are; only the last answer is kept, not a key of each of a million cells."""
+        """Return the indices of the wanted cells; only the last result is cached, to avoid a key per cell for a
+        million cells."""
         if self._looked_up[0] != wanted:
             self._looked_up = wanted, [at for at, cell in enumerate(self) if cell_key(cell) in wanted]
         return self._looked_up[1]
 
 
 class CellEstimates(Sequence[Estimate]):
-    """Estimates of one metric of one measure, one per cell that has it, in the plan's order.
+    """Estimates of one metric of one measure, one per cell that has the metric, in the plan's order.
 
-    Each is made when it is looked at: a run may have millions of them, and a report shows a few hundred.
+    Each estimate is computed on access: a run may have millions of them, and a report shows a few hundred.
     """
 
     def __init__(
@@ -146,7 +156,8 @@ class CellEstimates(Sequence[Estimate]):
         make: Callable[[range], list[Estimate]],
         figures: Callable[[], Figures] | None = None,
     ) -> None:
-        """`make` gives the estimates of cells by their indices, `figures` what is chosen by, where that is quicker."""
+        """Keep the functions: `make` returns the estimates of cells by index, `figures` the values for selection if
+        that is faster."""
         self.cells = cells if isinstance(cells, Cells) else Cells(cells)
         self._make = make
         self._figures = figures
@@ -167,17 +178,17 @@ class CellEstimates(Sequence[Estimate]):
         return self._make(range(wanted, wanted + 1))[0] if isinstance(wanted, int) else self._make(wanted)
 
     def of_cells(self, wanted: Collection[CellKey]) -> dict[CellKey, Estimate]:
-        """Return the estimates of some cells, those that there are."""
+        """Return the estimates of the wanted cells that exist."""
         found = self.cells.indices(frozenset(wanted))
         return {cell_key(self.cells[index]): self[index] for index in found}
 
     def figures(self) -> Figures:
-        """Return what is chosen by, without making an estimate where that can be."""
+        """Return the values for selection, without computing estimates if possible."""
         return figures_of(self) if self._figures is None else self._figures()
 
 
 def figures_of(estimates: Iterable[Estimate]) -> Figures:
-    """Gather from estimates what is chosen by."""
+    """Collect the values for selection from estimates."""
     means, ratios, methods, bounded = [], [], set(), set()
     for at, each in enumerate(estimates):
         means.append(each.mean)
@@ -188,19 +199,19 @@ def figures_of(estimates: Iterable[Estimate]) -> Figures:
 
 
 def cells_of(estimates: Sequence[Estimate]) -> Sequence[Mapping[str, str]]:
-    """Return the cells of estimates, without making any that is made when it is looked at."""
+    """Return the cells of estimates, without computing any estimate."""
     return estimates.cells if isinstance(estimates, CellEstimates) else [each.cell for each in estimates]
 
 
 class Estimates(Sequence[Estimate]):
-    """All estimates of a run, measure by measure and metric by metric."""
+    """All estimates of a run, by measure and metric."""
 
     def __init__(self, by_metric: Mapping[tuple[str, Quantity], CellEstimates]) -> None:
-        """Gather them; the keys are measure and metric."""
+        """Keep the estimates; the keys are measure and metric."""
         self.by_metric = by_metric
 
     def of_measure(self, measure: str) -> dict[Quantity, CellEstimates]:
-        """Return those of one measure, by metric."""
+        """Return the estimates of one measure, by metric."""
         return {metric: own for (name, metric), own in self.by_metric.items() if name == measure}
 
     def __len__(self) -> int:
@@ -225,111 +236,111 @@ class Estimates(Sequence[Estimate]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlier:
-    """A trial that stands apart. It is marked, never deleted."""
+    """An outlier: a trial that deviates from the other trials of its cell. An outlier is marked, never deleted."""
 
     key: str
-    """Of the trial record."""
+    """Key of the trial record."""
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     metric: Quantity
-    """In which metric."""
+    """Metric with the outlier."""
     cell: Mapping[str, str]
-    """Factor to label."""
+    """Level label by factor."""
     block: int
-    """Which trial."""
+    """Block number."""
     value: float
-    """What was measured."""
+    """Measured value."""
     robust_z: float
     """Distance from the median in robust standard deviations."""
     beside: tuple[Unusual, ...] = ()
-    """What else was unusual in the same trial."""
+    """Other unusual metrics of the same trial."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What changing one factor (or several together: an interaction) does to a metric, over all other
-    factors."""
+    """Effect of changing one factor, or of several together (an interaction), on a metric, over all other factors."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     metric: Quantity
-    """What it is of."""
+    """Metric."""
     levels: Mapping[str, str]
-    """Factor to level; one entry: a main effect, two: an interaction."""
+    """Level by factor; one entry: a main effect, two: an interaction."""
     reference: Mapping[str, str]
-    """Factor to the level it is compared with."""
+    """Reference level by factor."""
     ratio: float
-    """Metric at `levels` over metric at `reference`; for an interaction the factor by which they differ from
-    acting apart."""
+    """Ratio of the metric at `levels` to the metric at `reference`; for an interaction, the ratio of the joint effect
+    to the product of the separate effects."""
     ci: Interval | None
-    """Of the ratio."""
+    """Confidence interval of the ratio."""
     p_value: float | None
-    """Of ratio = 1, Holm-corrected."""
+    """p-value of ratio = 1, Holm-corrected."""
     better: str = ""
-    """Which of two values is the better one: larger, smaller; empty: nobody said."""
+    """Preferred direction of the metric: "larger", "smaller", or empty if not declared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One conclusion for the summary: a level against the baseline (or first) level, under fixed
-    conditions."""
+    """One conclusion in the summary: a level compared with the baseline (or first) level, under fixed conditions."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     metric: Quantity
-    """The measure's leading metric."""
+    """Leading metric."""
     factor: str
-    """What was changed."""
+    """Changed factor."""
     level: str
-    """To what."""
+    """New level."""
     reference: str
-    """From what."""
+    """Reference level."""
     conditions: Mapping[str, str]
-    """Levels of the factors for which it holds; empty: over all."""
+    """Factor levels for which the finding applies; empty: all levels."""
     ratio: float
-    """Metric at `level` over metric at `reference`."""
+    """Ratio of the metric at `level` to the metric at `reference`."""
     ci: Interval | None
-    """Of the ratio."""
+    """Confidence interval of the ratio."""
     shown: bool
-    """True when the difference is distinguishable from none at the corrected level."""
+    """Whether the difference is significant at the corrected level."""
     each_direction: bool = False
-    """Whether what is compared is the mean of the directions and not their sum, which is set: the load of each is."""
+    """Whether the mean of the directions is compared instead of their sum, because the load of each direction is
+    set."""
     better: str = ""
-    """Which of two values is the better one: larger, smaller; empty: nobody said."""
+    """Preferred direction of the metric: "larger", "smaller", or empty if not declared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """Everything concluded from a run."""
+    """All conclusions from a run."""
 
     estimates: Estimates
-    """In the plan's order of cells; per measure and metric."""
+    """Estimates by measure and metric, in the plan's cell order."""
     leading: Mapping[str, Quantity]
-    """Measure name to the metric that summaries and charts show first."""
+    """Metric that summaries and charts show first, by measure name."""
     effects: tuple[Effect, ...]
-    """Per measure, leading metric only."""
+    """Effects per measure, on the leading metric only."""
     findings: tuple[Finding, ...]
-    """Sorted by importance."""
+    """Findings, the most important first."""
     outliers: tuple[Outlier, ...]
     """Marked trials."""
     detectable: Mapping[str, float]
-    """Measure name to the smallest ratio change that this run could have shown (two-sided 95 %, power 80 %),
-    e.g. 0.03."""
+    """Smallest ratio change that this run can detect (two-sided 95 %, power 80 %), e.g. 0.03, by measure name."""
     spread: Mapping[str, float]
-    """Measure name to the median over cells of the coefficient of variation between blocks [ratio]."""
+    """Median over cells of the coefficient of variation between blocks [ratio], by measure name."""
     notes: tuple[TrialWarning, ...] = ()
-    """What the reader must know about the analysis itself: what was left out, and why."""
+    """Warnings about the analysis itself: excluded data, and the reasons."""
     forwarding: tuple[Forwarding, ...] = ()
-    """Per measure that sends frames."""
+    """Results of packet measures."""
     streams: tuple[StreamLimits, ...] = ()
-    """What limited streams, by measure."""
+    """Limits of streams, by measure."""
     onsets: tuple[Onset, ...] = ()
-    """Of measures that vary what they offer."""
+    """Loss onsets of measures that vary the offered load."""
     levels_figures: tuple[LevelsFigure, ...] = ()
-    """What the plan's summaries ask for, in the plan's order of cells."""
+    """Summaries over levels that the plan requests, in the plan's cell order."""
     levels_ratios: tuple[LevelsRatio, ...] = ()
-    """Ratios of them."""
+    """Ratios of the summaries over levels."""
     levels_left_out: tuple[LevelsLeftOut, ...] = ()
-    """Cells that have no such figure."""
+    """Cells without a summary over levels."""
     paths: Mapping[str, PathProduct] = field(default_factory=dict)
-    """Measure whose windows are swept, to the path that it crosses."""
+    """Path of each measure whose window size is varied, by measure name."""
+    expectations: "tuple[Judged, ...]" = ()
+    """Results of the experiment's expectations, in file order."""

@@ -1,6 +1,6 @@
-"""The command line: the only place that prints."""
+"""The command line: the only package that prints."""
 
 import os
 
-# Before numpy is imported: its BLAS would keep threads spinning on the CPUs that are being measured.
+# Set before numpy is imported: its BLAS threads would busy-poll on the CPUs that are measured.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -1,4 +1,4 @@
-"""calibrate: what the packet engine itself can do on a host."""
+"""The command calibrate: measure the limits of the packet engine on a host."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def calibrate(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
     host: HostName = None,
     wait: Wait = 0,
 ) -> int:
@@ -58,4 +58,4 @@ def _print_path(name: str, one: Mapping[str, Json]) -> None:
 
 
 def _quiet(_text: Text) -> None:
-    """Say nothing: the output is JSON."""
+    """Print nothing, because the output is JSON."""

@@ -1,4 +1,4 @@
-"""Lines that the command line prints: results to standard output, complaints to standard error."""
+"""Output of the command line: results to standard output, errors to standard error."""
 
 import sys
 from collections.abc import Iterable
@@ -17,13 +17,18 @@ _language = ENGLISH
 
 
 def speak(language: str) -> None:
-    """Print in a language from now on."""
+    """Set the output language."""
     global _language  # noqa: PLW0603  # of the process: one command is run, for one person
     _language = language
 
 
+def spoken() -> str:
+    """Return the output language."""
+    return _language
+
+
 def in_words(value: object) -> str:
-    """Return a value in the language that is spoken."""
+    """Return a value as text in the output language."""
     return in_language(value, _language)
 
 
@@ -33,28 +38,29 @@ def say(text: Text) -> None:
 
 
 def complain(text: Text) -> None:
-    """Print what went wrong to standard error."""
+    """Print an error to standard error."""
     print(printable(f"iolab: {in_words(text)}"), file=sys.stderr, flush=True)
 
 
 def list_problems(problems: Iterable[Problem]) -> None:
-    """Print what is wrong with the input to standard error; each line begins with its place, for editors."""
+    """Print the problems of the input to standard error; each line starts with the place of the problem, for
+    editors."""
     for problem in problems:
         print(printable(in_words(problem)), file=sys.stderr, flush=True)
 
 
 def sentence(statement: "Statement") -> str:
-    """Return a statement in words."""
+    """Return a statement as a sentence."""
     return words().said.say(statement)
 
 
 def advice(statement: "Statement") -> str:
-    """Return what to do about what a statement says."""
+    """Return the advice for a statement."""
     return words().said.advise(statement)
 
 
 def words() -> "Words":
-    """Return the words of reports; they are loaded when the first are wanted, for most commands want none."""
+    """Return the text of reports; it is loaded on first use, because most commands need none."""
     from iolab.report.locale import words_of
 
     return words_of(_language)

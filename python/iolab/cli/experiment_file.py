@@ -1,4 +1,4 @@
-"""check, schema, new: what can be done with an experiment file without measuring."""
+"""The commands check, schema and new, which work on experiment files without measuring."""
 
 import json
 import warnings
@@ -11,7 +11,8 @@ import typer
 
 from iolab.aliases import OldName
 from iolab.cli.console import in_words, say, sentence
-from iolab.cli.options import Language, On, counted_blocks, counted_cells
+from iolab.cli.language import Language
+from iolab.cli.options import On, counted_blocks, counted_cells
 from iolab.errors import ExitCode, InputError, Problem
 from iolab.experiment import cells, json_schema, load, starter
 from iolab.experiment.experiment import Experiment
@@ -24,10 +25,10 @@ PARTS: Mapping[str, Callable[[int], Phrase]] = {
     "links": lambda count: Phrase("meaning.count-of-links", count=count),
     "volumes": lambda count: Phrase("meaning.count-of-volumes", count=count),
 }
-"""Parts of a lab, and how many there are in words."""
+"""Parts of a lab, each with a function from their number to a text such as "2 machines"."""
 STANDARD_INPUT = Path("/dev/stdin")
 CHECK_SCHEMA = 1
-"""Version of `check --json`: additions keep it, changes and removals raise it."""
+"""Version of `check --json`: changed or removed keys increment it, new keys do not."""
 
 
 def register(app: typer.Typer) -> None:
@@ -38,15 +39,8 @@ def register(app: typer.Typer) -> None:
 
 
 def check(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE", help="Experiment files (YAML); - is standard input.", show_default=False
-        ),
-    ],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: the summary of each file, or its errors.")
-    ] = False,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json")] = False,
     on: On = None,
     _lang: Language = ENGLISH,
 ) -> int:
@@ -117,7 +111,7 @@ def _print_meaning(experiment: Experiment) -> None:
 
 
 def _print_site(experiment: Experiment) -> None:
-    """Print where the machines are, and which levels there are not."""
+    """Print the hosts of the machines, and the levels that cannot be set on the site."""
     site = experiment.site
     assert site is not None
     for name, place in site.hosts.items():
@@ -137,9 +131,7 @@ def schema() -> None:
 
 
 def new(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the experiment; the file is NAME.yaml.")
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME")],
 ) -> None:
     """Write a small experiment file to start from."""
     if not Path(name).name.strip(".") or "\0" in name:
@@ -148,7 +140,7 @@ def new(
     path = Path(name).with_suffix(".yaml")
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(starter(path.stem))
+            file.write(in_words(starter(path.stem)))
     except FileExistsError:
         raise InputError(
             [

@@ -1,4 +1,4 @@
-"""doctor, clean and hosts: what a host can do, putting it back, and which ones there are."""
+"""The commands doctor, clean and hosts: check hosts, restore hosts, list hosts."""
 
 import json
 import sys
@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from iolab.cli.console import complain, say, words
-from iolab.cli.options import Language
-from iolab.errors import AgentError, ExitCode, InputError, Problem
+from iolab.cli.language import Language
+from iolab.errors import AgentError, ExitCode, InputError, Problem, Refused
 from iolab.experiment.hosts import machines_block, read_inventory, read_ssh_config, site_block
 from iolab.experiment.model.machines import destination
 from iolab.locale import ENGLISH, Phrase
+from iolab.printable import one_line
 from iolab.report.stated import stated_all
 from iolab.run.doctor.examination import Finding, Grade, examine
 from iolab.run.hosts.host_agent import open_agent
@@ -34,16 +35,11 @@ def register(app: typer.Typer) -> None:
     app.command()(hosts)
 
 
-HostName = Annotated[
-    str | None,
-    typer.Option(
-        "--host", metavar="H", help="Remote host: user@name, or an alias from your ssh configuration."
-    ),
-]
+HostName = Annotated[str | None, typer.Option("--host", metavar="H")]
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
     host: HostName = None,
     _lang: Language = ENGLISH,
 ) -> int:
@@ -80,38 +76,47 @@ def _as_json(finding: Finding) -> dict[str, object]:
     }
 
 
-def clean(host: HostName = None, _lang: Language = ENGLISH) -> int:
+def clean(
+    lab: Annotated[
+        str | None,
+        typer.Argument(metavar="LAB"),
+    ] = None,
+    host: HostName = None,
+    _lang: Language = ENGLISH,
+) -> int:
     """Undo the changes that killed agents left on a host; on a remote host, also remove the agent's file.
 
     Changes of running labs are kept.
     """
     with open_agent(checked(host), leave_file=False) as agent:
         for holder in agent.hello.holders:
-            say(Phrase("cli.at-work-left-alone", lab=holder.lab, pid=holder.pid))
+            say(Phrase("cli.at-work-left-alone", lab=one_line(holder.lab), pid=holder.pid))
         left = 0
-        for predecessor in agent.hello.predecessors:
-            report = agent.undo(predecessor.journal)
+        of_lab = [one for one in agent.hello.predecessors if lab is None or one.lab == Path(lab).name]
+        for predecessor in of_lab:
+            try:
+                report = agent.undo(predecessor.journal)
+            except Refused as refused:
+                complain(Phrase("errors.failed-with-reason", what=predecessor.journal, reason=refused))
+                left += predecessor.entries
+                continue
             say(Phrase("cli.changes-undone", pid=predecessor.pid, count=report.undone))
             for failure in report.failed:
                 complain(Phrase("errors.failed-with-reason", what=failure.undo_key, reason=failure.reason))
             left += len(report.failed)
-        if not agent.hello.predecessors:
+        if not of_lab:
             say(Phrase("cli.nothing-to-undo"))
+        if others := {one_line(one.lab) for one in agent.hello.predecessors if one not in of_lab}:
+            say(Phrase("cli.other-labs-kept", labs=sorted(others)))
     if left:
         raise AgentError(Phrase("cli.cleaning-changes-left", count=left))
     return ExitCode.DONE
 
 
 def hosts(
-    inventory: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Ansible inventory, INI or YAML.")
-    ] = None,
-    ssh_config: Annotated[
-        Path, typer.Option(metavar="FILE", help="ssh client configuration whose aliases are read.")
-    ] = Path("~/.ssh/config"),
-    site: Annotated[
-        bool, typer.Option("--site", help="Print the start of a site file for --on instead.")
-    ] = False,
+    inventory: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    ssh_config: Annotated[Path, typer.Option(metavar="FILE")] = Path("~/.ssh/config"),
+    site: Annotated[bool, typer.Option("--site")] = False,
 ) -> None:
     """Print hosts from an ssh configuration or Ansible inventory as machines, to paste into an experiment."""
     place = (inventory or ssh_config).expanduser()
@@ -134,7 +139,7 @@ def hosts(
 
 
 def _included(pattern: str) -> list[str]:
-    """Return the files of an Include line: as ssh does, below ~/.ssh, and none where none can be read."""
+    """Return the files of an Include line, relative to ~/.ssh like ssh; unreadable files are omitted."""
     whole = Path("~/.ssh").expanduser() / Path(pattern).expanduser()
     texts = []
     for path in sorted(Path(whole.anchor).glob(str(whole.relative_to(whole.anchor)))):
@@ -144,10 +149,10 @@ def _included(pattern: str) -> list[str]:
 
 
 def checked(host: str | None) -> str | None:
-    """Return the host as given.
+    """Return the host name unchanged if it is valid.
 
     Raises:
-        InputError: it cannot be one.
+        InputError: the host name is invalid.
     """
     try:
         return None if host is None else destination(host)

@@ -1,4 +1,4 @@
-"""image build, list, remove: what guests are started from."""
+"""The commands image build, list and remove, for the boot files of guests."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ HEADS = (
     Phrase("cli.head-built"),
 )
 QEMU = "qemu"
-"""What is asked for like a flavour, and is a newer QEMU."""
+"""Name that requests a newer QEMU instead of an image flavour."""
 
 group = typer.Typer()
 
@@ -37,25 +37,20 @@ def register(app: typer.Typer) -> None:
     group.command("build")(build_images)
     group.command("list")(list_images)
     group.command("remove")(remove_images)
-    app.add_typer(group, name="image", help="Build, list and remove guest images and the newer QEMU.")
+    app.add_typer(group, name="image")
 
 
 def build_images(
     flavours: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FLAVOUR[:PACKAGE,...]]...",
-            help="linux, linux-cloud, linux-backports, nested, xen, host; qemu: a newer QEMU.",
-            show_default=False,
-        ),
+        list[str] | None, typer.Argument(metavar="[FLAVOUR[:PACKAGE,...]]...", show_default=False)
     ] = None,
-    renew: Annotated[bool, typer.Option("--renew", help="Build again with the current packages.")] = False,
+    renew: Annotated[bool, typer.Option("--renew")] = False,
 ) -> int:
-    """Build guest images that are not in the cache (default: linux), and remove those unused for 30 days."""
+    """Build guest images that are not in the cache (default: linux), and remove images unused for 30 days."""
     known = [*(flavour.name for flavour in read_recipe().flavours), QEMU]
     wanted = flavours or known[:1]
     if wrong := [name for name in wanted if flavour_of_image(name) not in known]:
-        # Told before minutes are spent on the right ones.
+        # Report invalid names before minutes are spent on building the valid ones.
         doing, allowed = (
             Phrase("cli.choosing-what-to-build"),
             Phrase("cli.flavours-with-packages", flavours=known),
@@ -74,7 +69,7 @@ def build_images(
 
 
 def _prune(cache: Cache, now_s: float) -> None:
-    """Remove images that nobody has used for a month, and say so."""
+    """Remove images that were unused for a month, and print their names."""
     if not cache.list_unused(now_s):
         return
     with cache.locked(complain):
@@ -85,7 +80,7 @@ def _prune(cache: Cache, now_s: float) -> None:
     complain(Phrase("cli.space-was-freed", bytes=format_bytes(freed)))
 
 
-def list_images(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
+def list_images(as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
     """List the images in the cache, newest first."""
     cache = default_cache()
     images = cache.list_images()
@@ -114,13 +109,8 @@ def list_images(as_json: Annotated[bool, typer.Option("--json", help="Print JSON
 
 
 def remove_images(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[IMAGE]...", help="Flavour, digest or start of a digest; or qemu.", show_default=False
-        ),
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All images and the newer QEMU.")] = False,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[IMAGE]...", show_default=False)] = None,
+    everything: Annotated[bool, typer.Option("--all")] = False,
 ) -> int:
     """Remove images from the cache, with the layers that no other image needs."""
     if bool(names) == everything:

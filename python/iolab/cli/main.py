@@ -1,4 +1,4 @@
-"""The command line's front door: commands, exit codes, and the only place that catches every exception."""
+"""The entry point of the command line: commands, exit codes, and the only place that catches every exception."""
 
 import gc
 import os
@@ -13,47 +13,49 @@ from typer.exceptions import Abort, TyperException
 
 from iolab.cli.commands import app
 from iolab.cli.console import complain, in_words, list_problems, speak
+from iolab.cli.language import requested
 from iolab.errors import ExitCode, InputError, IolabError
-from iolab.locale import ENGLISH, Phrase, Text
+from iolab.locale import Phrase, Text
 
 SIGINT_STATUS = 130
-"""What typer returns for Ctrl-C."""
+"""Exit status of typer after Ctrl-C."""
 ALLOCATIONS = 100_000
-"""From one look for garbage to the next: what a command makes lives until it ends, and a large report is millions of
-objects."""
+"""Allocations between two garbage collections: most objects of a command live until its end, and a large report has
+millions of them."""
 READER_GONE = -1
-"""Our word for output that nobody reads any more."""
+"""Internal status of a command whose output no program reads any more."""
 
 
 def main() -> None:
-    """Run the command line and exit with its code."""
+    """Run the command line and exit with its status."""
     collect_seldom()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets every figure
+            stream.reconfigure(errors="backslashreplace")  # so terminals without UTF-8 also show all text
     status = run(sys.argv[1:])
-    gc.freeze()  # Python looks for garbage once more as it ends: a fifth of the time of a short command
+    gc.freeze()  # Python collects garbage again at its exit, which takes a fifth of the time of a short command
     sys.exit(status)
 
 
 def collect_seldom() -> None:
-    """Look for garbage seldom, in this process."""
+    """Reduce the frequency of garbage collection in this process."""
     gc.set_threshold(ALLOCATIONS, *gc.get_threshold()[1:])
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; return its exit code (errors.ExitCode)."""
+    """Run one command; return its exit status (errors.ExitCode)."""
     with warnings.catch_warnings():
         warnings.showwarning = _shown(warnings.showwarning)
         return _run(arguments)
 
 
 def _shown(usual: Callable[..., None]) -> Callable[..., None]:
-    """Return what shows a warning: of an old name one line, as of a complaint, and once; others as usual."""
+    """Return the function that shows a warning: a warning about an old name once, as one line; other warnings as
+    usual."""
     notices: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        aliases = sys.modules.get("iolab.aliases")  # most commands never load it
+        aliases = sys.modules.get("iolab.aliases")  # most commands never import this module
         if aliases is None or not issubclass(category, aliases.OldName):
             usual(message, category, *where, **more)
         elif str(message) not in notices:
@@ -64,12 +66,12 @@ def _shown(usual: Callable[..., None]) -> Callable[..., None]:
 
 
 def _run(arguments: list[str]) -> int:
-    speak(ENGLISH)  # until an option says otherwise
+    speak(requested(arguments))
     try:
         status = int(app(arguments or ["--help"], standalone_mode=False) or ExitCode.DONE)
         sys.stdout.flush()
     except SystemExit:
-        status = READER_GONE  # typer's way to tell of a closed pipe
+        status = READER_GONE  # typer's exception for a closed pipe
     except TyperException as error:
         what = error.format_message().rstrip(".")
         complain(Phrase("cli.usage-wrong", what=what))
@@ -96,11 +98,12 @@ def _run(arguments: list[str]) -> int:
 
 
 def _system_error(error: OSError, arguments: list[str]) -> Text:
-    """Return what the system refused and where: the file, or else the command and the place in the code."""
+    """Return the text of a system error, and the place of the error: the file, or the command and the place in the
+    code."""
     said = error.strerror or str(error) or type(error).__name__
     if error.filename:
         return Phrase("errors.failed-with-reason", what=said, reason=error.filename)
-    from iolab.registry.guard import place_of  # loads the tables of kinds, which no other message needs
+    from iolab.registry.guard import place_of  # imports the tables of kinds, which no other message needs
 
     if "IOLAB_DEBUG" in os.environ:
         traceback.print_exception(error)
@@ -109,11 +112,12 @@ def _system_error(error: OSError, arguments: list[str]) -> Text:
 
 
 def _meaning(status: int) -> int:
-    """Return our exit code for what a command ended with."""
+    """Return the exit status for the result of a command."""
     if status == SIGINT_STATUS:
         complain(Phrase("errors.interrupted"))
         return ExitCode.INTERRUPTED
-    if status == READER_GONE:  # `| head` has seen enough; keep Python from complaining again at exit
+    # `| head` has exited; this prevents a second error message from Python at its exit.
+    if status == READER_GONE:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
     return status

@@ -1,4 +1,4 @@
-"""plan: what a run would do, without doing it."""
+"""The command plan: show the actions of a run without performing them."""
 
 import json
 import sys
@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from iolab.cli.console import advice, say, sentence
+from iolab.cli.language import Language
 from iolab.cli.options import (
     AllowSetting,
     Blocks,
     File,
-    Language,
     On,
     Only,
     Quick,
@@ -43,7 +43,7 @@ from iolab.run.durations_file import durations_file, recall
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import planning_facts, with_named_programs
 from iolab.run.hosts.hosts import hosts_of
-from iolab.units import NS_PER_S, format_duration
+from iolab.units import NS_PER_S, format_duration, write_bytes
 
 EMULATORS = {
     "auto": Phrase("plan.emulated-in-user-space"),
@@ -57,10 +57,12 @@ CARRIED: Mapping[Carrier, Phrase] = {
 }
 ISCSI_DRIVER = "qemu-block-extra"
 """Debian package of QEMU's iSCSI driver."""
+DEVICE = "device"
+"""Key that only existing volumes have: a file without this word has no existing volumes."""
 GUEST = "vm"
-"""The kind of a machine that is a guest: no lab has one whose file lacks the word."""
+"""Machine kind of guests: a file without this word has no lab with guests."""
 STEPS_SHOWN = 12
-"""Steps whose commands `plan` prints unless all are asked for."""
+"""Number of steps whose commands `plan` prints without `--all`."""
 
 
 def register(app: typer.Typer) -> None:
@@ -70,11 +72,8 @@ def register(app: typer.Typer) -> None:
 
 def plan(
     file: File,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
-    all_commands: Annotated[
-        bool,
-        typer.Option("--all", help="Print the commands of every step, and every cell."),
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+    all_commands: Annotated[bool, typer.Option("--all")] = False,
     blocks: Blocks = None,
     seed: Seed = None,
     only: Only = None,
@@ -99,7 +98,7 @@ def plan(
     )
     labs = Labs(experiment, decided)
     if as_json:
-        from iolab.report.stated import stated  # with every word of the report
+        from iolab.report.stated import stated  # imports the text of reports
 
         json.dump(describe(labs, stated, hosts_of(experiment)), sys.stdout, indent=1)
         say("")
@@ -110,6 +109,8 @@ def plan(
         if decided.unsupported and decided.steps and not skip_unsupported:
             say(Phrase("plan.run-refuses-this"))
         _print_emulators(labs)
+        if DEVICE in experiment.text:
+            _print_devices(labs)
         for warning in mtu_warnings(labs):
             say(Phrase("plan.warning-with-advice", warning=sentence(warning), advice=advice(warning)))
         for name in not_asked(decided, hosts_of(experiment)):
@@ -122,12 +123,12 @@ def plan(
 
 
 def permitting(facts: Facts, settings: Sequence[str] | None) -> Facts:
-    """Return facts by which kernel settings may be set that the user has named."""
+    """Return facts that permit the kernel settings which the user has named."""
     return replace(facts, permitted_settings=tuple(settings or ()))
 
 
 def _print_steps(labs: Labs, all_commands: bool) -> None:
-    """Print the commands of the first steps, or of all."""
+    """Print the commands of the first steps, or of all steps."""
     for number, step_commands in enumerate(commands(labs)):
         if number == STEPS_SHOWN and not all_commands:
             say(Phrase("plan.more-steps", count=len(labs.plan.steps) - number))
@@ -137,7 +138,7 @@ def _print_steps(labs: Labs, all_commands: bool) -> None:
 
 
 def _measuring(labs: Labs, step_commands: StepCommands) -> Sequence[Text]:
-    """Return the programs that measure in a step, as a person would type them."""
+    """Return the measurement programs of a step as shell commands."""
     if (step := step_commands.step) is None:
         return []
     setup, name = labs.setup(step), step.measure
@@ -171,7 +172,7 @@ def _print_plan(decided: Plan, all_commands: bool) -> None:
 
 
 def _print_emulators(labs: Labs) -> None:
-    """Print what emulates the paths of links, and why."""
+    """Print the emulator of each emulated link, and the reason for its choice."""
     told: dict[Phrase, None] = {}
     for lab in labs.each(labs.plan.steps[:STEPS_READ]):
         for name, link in lab.links.items():
@@ -185,8 +186,29 @@ def _print_emulators(labs: Labs) -> None:
         say(line)
 
 
+def _print_devices(labs: Labs) -> None:
+    """Print which parts of existing block devices are read and written."""
+    from iolab.run.hosts.devices import used_devices  # few plans need the code of disk trials
+
+    for use in used_devices(labs, labs.plan.steps[:STEPS_READ]):
+        if use.writes_bytes:
+            line = Phrase(
+                "plan.device-is-written",
+                device=use.path,
+                volume=use.volume,
+                measure=use.measure,
+                size=write_bytes(use.writes_bytes),
+            )
+        else:
+            line = Phrase("plan.device-is-read", device=use.path, volume=use.volume, measure=use.measure)
+        say(line)
+
+
 def cannot_run(cells: Unsupported | UnsupportedCells) -> Text:
-    """Return in a line what cannot run here, and why; of several cells the first and their number."""
+    """Return a line with the cells that cannot run and the reason.
+
+    If several cells cannot run, the line names the first one and gives their number.
+    """
     levels = ", ".join(f"{name}={label}" for name, label in cells.cell.items())
     count = cells.count if isinstance(cells, UnsupportedCells) else 1
     first, reason = " ".join(filter(None, (cells.measure, levels))), sentence(cells.reason)
@@ -196,7 +218,7 @@ def cannot_run(cells: Unsupported | UnsupportedCells) -> Text:
 
 
 def install_lines(plan: Plan) -> list[Text]:
-    """Return the command that installs every Debian package for want of which cells cannot run, for each computer."""
+    """Return, for each host, the command that installs all missing Debian packages."""
     found: dict[Computer, dict[str, None]] = {}
     for cell in plan.unsupported:
         for lack in lacks_of(cell.reason):
@@ -214,5 +236,5 @@ def install_lines(plan: Plan) -> list[Text]:
 
 
 def lacks_of(reason: UnmetRequirement) -> tuple[UnmetRequirement, ...]:
-    """Return what one reason consists of."""
+    """Return the unmet requirements of which a reason consists."""
     return reason.lacks if isinstance(reason, SeveralLacks) else (reason,)

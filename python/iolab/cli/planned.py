@@ -1,4 +1,4 @@
-"""Planning on the hosts of an experiment; what guests are started from is built where nothing else is lacking."""
+"""Plan an experiment with the facts of its hosts; missing guest images are built if nothing else is missing."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated
@@ -20,20 +20,18 @@ from iolab.run.agents import Agents
 from iolab.run.hosts.host_facts import with_named_programs
 from iolab.run.hosts.hosts import read_all_facts
 
-NoBuild = Annotated[
-    bool, typer.Option("--no-build", help="Build no guest image; refuse cells that need a missing one.")
-]
+NoBuild = Annotated[bool, typer.Option("--no-build")]
 QEMU = "qemu"
-"""Stands for a newer QEMU among the flavours of images."""
+"""Name that requests a newer QEMU in a list of image flavours."""
 
 
 def planned(
     agents: Agents, experiment: Experiment, decide: Callable[[Facts], Plan], *, no_build: bool
 ) -> tuple[Plan, Mapping[str, Json]]:
-    """Return what is decided on the facts of all hosts, and these facts as they are stored.
+    """Return the plan for the facts of all hosts, and these facts as stored.
 
     Raises:
-        UnsupportedError: what guests are started from cannot be built here; says why and what to install.
+        UnsupportedError: an image cannot be built; the message has the reason and the packages to install.
     """
     facts, raw = read_all_facts(agents)
     plan = decide(with_named_programs(facts, agents, experiment))
@@ -51,7 +49,7 @@ def planned(
 
 
 def to_build(plan: Plan) -> tuple[str, ...]:
-    """Return the flavours of images, and a newer QEMU, for want of which alone cells of a plan cannot run."""
+    """Return the image flavours, and a newer QEMU, whose absence is the only reason why cells cannot run."""
     found: dict[str, None] = {}
     for cell in plan.unsupported:
         flavours = [_built_for(lack) for lack in lacks_of(cell.reason)]
@@ -61,7 +59,7 @@ def to_build(plan: Plan) -> tuple[str, ...]:
 
 
 def _built_for(lack: UnmetRequirement) -> str | None:
-    """Return what has to be built to meet a need; None: building does not help."""
+    """Return the flavour to build for an unmet requirement; None: building an image does not help."""
     match lack:
         case ImageAbsent():
             return lack.image

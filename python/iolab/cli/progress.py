@@ -1,4 +1,4 @@
-"""How a run looks while it goes on: a live line on a terminal, plain lines elsewhere."""
+"""The progress of a run: a live line on a terminal, plain lines elsewhere."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -24,16 +24,19 @@ DISK_RATES: Mapping[str, Callable[[float], str]] = {
     "disk_bytes_per_s": format_bytes_per_second,
     "disk_operations_per_s": "{:.0f} op/s".format,
 }
-"""How a disk program's rates are written."""
+"""Units of disk rates."""
 
 
 def _left(time: str) -> str:
-    """Return how much time is left."""
+    """Return the remaining time as text."""
     return in_words(Phrase("run.time-left", time=time))
 
 
 class LiveProgress:
-    """A bar with the current cell, trials done and time left; trials that went wrong stay on the screen."""
+    """A progress bar with the current cell, completed trials and remaining time.
+
+    Unsuccessful trials remain on the screen.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -91,7 +94,7 @@ class PlainProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to put away."""
+        """Do nothing: there is no display to remove."""
 
     def run_begins(self, plan: Plan, steps: int, already: int) -> None:
         """See Observer."""
@@ -119,23 +122,23 @@ class PlainProgress:
 
 
 def describe_start(names: Sequence[str]) -> Text:
-    """Return one line for guests that are about to be started."""
+    """Return one line about guests that are about to be started."""
     return Phrase("run.starting-guests", guests=names)
 
 
 def describe_step(step: Step, cell: Mapping[str, str]) -> str:
-    """Return one line that names a trial."""
+    """Return one line that identifies a trial."""
     return printable(in_words(trial_in_block(step.block, step.measure, cell)))
 
 
 def trial_in_block(block: int, measure: str, cell: Mapping[str, str]) -> Phrase:
-    """Return which trial it is."""
+    """Return the number of a trial in its block as text."""
     levels = ", ".join(f"{factor}={label}" for factor, label in cell.items())
     return Phrase("run.trial-in-block", block=block, trial=f"{measure} {levels}".rstrip())
 
 
 def describe_record(record: TrialRecord) -> Text:
-    """Return one line that tells how a trial ended."""
+    """Return one line about the result of a trial."""
     name = trial_in_block(record.block, record.measure, record.cell)
     if record.result.status is not Status.OK:
         return Phrase(
@@ -156,7 +159,7 @@ def describe_record(record: TrialRecord) -> Text:
         )
     rates = {one.quantity: one.value for one in record.result.metrics if one.name in DISK_RATES}
     if rates:
-        from iolab.analysis.analyse import leading_metric  # slow to load: not before the first trial
+        from iolab.analysis.analyse import leading_metric  # slow to import: not before the first trial
 
         leads = leading_metric(rates, record.kind)
         return Phrase(

@@ -1,4 +1,4 @@
-"""quick: an experiment in one line."""
+"""The command quick: an experiment on the command line."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from iolab.experiment.one_line import DOING, OneLine, experiment_of, short_forms
 from iolab.locale import Phrase
 
 SOURCE = "iolab quick --print"
-"""What messages name in place of a file: what prints it."""
+"""Name that messages show in place of a file name: the option that prints the file."""
 
 
 def register(app: typer.Typer) -> None:
@@ -27,22 +27,13 @@ def register(app: typer.Typer) -> None:
 
 def quick(
     context: typer.Context,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="tcp, udp, ping, rr, forwarding, command.")],
-    first: Annotated[str, typer.Argument(metavar="A", help="Namespace name, or user@host:interface.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="The other end, in the same form.")],
-    blocks: Annotated[
-        int,
-        typer.Option(
-            min=1, max=MOST_BLOCKS, metavar="N", help="Number of times each combination is measured."
-        ),
-    ] = 5,
+    kind: Annotated[str, typer.Argument(metavar="KIND")],
+    first: Annotated[str, typer.Argument(metavar="A")],
+    second: Annotated[str, typer.Argument(metavar="B")],
+    blocks: Annotated[int, typer.Option(min=1, max=MOST_BLOCKS, metavar="N")] = 5,
     seed: Seed = None,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the run folder.")
-    ] = Path("runs"),
-    only_print: Annotated[
-        bool, typer.Option("--print", help="Print the equivalent experiment file; measure nothing.")
-    ] = False,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR")] = Path("runs"),
+    only_print: Annotated[bool, typer.Option("--print")] = False,
     wait: Wait = 0,
 ) -> int:
     """Measure between two ends without a file: iolab quick tcp a b --mtu 1500,9000. Commas separate levels."""

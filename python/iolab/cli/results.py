@@ -1,4 +1,4 @@
-"""list, show, report, compare: what is in run folders."""
+"""The commands list, show, report and compare, which read run folders."""
 
 import json
 import sys
@@ -17,10 +17,10 @@ from rich.console import Console
 import iolab
 from iolab.cli.console import complain, say
 from iolab.cli.console import words as words_spoken
-from iolab.cli.options import Language
+from iolab.cli.language import Language
 from iolab.cli.run_names import RUNS, RunName, complete, locate
 from iolab.cli.screen import console
-from iolab.errors import InputError, Problem, StoreError
+from iolab.errors import ExitCode, InputError, Problem, StoreError
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.files import write_whole
@@ -29,37 +29,26 @@ from iolab.messages.notes import ExperimentEdited
 from iolab.plan.planning import gives_plan
 from iolab.plan.selection import asked_summaries
 from iolab.printable import printable
-from iolab.report.locale import Words, words_of
+from iolab.report.locale import Words
 from iolab.store.read import experiment_text, find_runs, load_run, read_packets
 from iolab.store.records import EXPERIMENT, StoredRun, TrialRecord
 
 if TYPE_CHECKING:
+    from iolab.analysis.expectations import Judged
     from iolab.analysis.types import Analysis
 
 LIST_SCHEMA = 1
-"""Version of `list --json`: additions keep it, changes and removals raise it."""
+"""Version of `list --json`: changed or removed keys increment it, new keys do not."""
+EXPECT = "expect"
+"""Key of the expectations in an experiment file."""
 MOST_LISTED = 12
-"""Trials that are listed where none was found."""
-Overs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--over",
-        metavar="FACTOR",
-        help="Mean, minimum and maximum over the levels of this factor, instead of the file's summaries.",
-    ),
-]
-Ratios = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ratio",
-        metavar="FACTOR=LEVEL/LEVEL",
-        help="Ratios of these summaries between two levels of a different factor.",
-    ),
-]
+"""Maximum number of trials that an error message lists."""
+Overs = Annotated[list[str] | None, typer.Option("--over", metavar="FACTOR")]
+Ratios = Annotated[list[str] | None, typer.Option("--ratio", metavar="FACTOR=LEVEL/LEVEL")]
 
 
 class Rows(StrEnum):
-    """What a row of a CSV report is."""
+    """Kind of the rows in a CSV report."""
 
     ESTIMATES = "estimates"
     TRIALS = "trials"
@@ -72,7 +61,7 @@ class Rows(StrEnum):
 
 
 class Format(StrEnum):
-    """Formats of a report: the table `report.formats.FORMATS`, which is slow to load."""
+    """The formats of a report, equal to the keys of `report.formats.FORMATS`, which is slow to import."""
 
     HTML = "html"
     MD = "md"
@@ -89,31 +78,50 @@ def register(app: typer.Typer) -> None:
     app.command()(compare)
 
 
-def print_results(path: Path, screen: Console) -> None:
-    """Print the result table of a run."""
-    from iolab.report import formats as reports  # numpy and scipy are slow to load
+def print_results(path: Path, screen: Console) -> ExitCode:
+    """Print the result table of a run; return the exit status for its expectations."""
+    from iolab.report import formats as reports  # numpy and scipy are slow to import
 
     run = load_run(path)
-    screen.print(reports.terminal(run, _analysed(run), words_spoken()))
+    analysis = _analysed(run)
+    screen.print(reports.terminal(run, analysis, words_spoken()))
+    return met(analysis)
 
 
 def _analysed(run: StoredRun) -> "Analysis":
-    """Conclude from a run; raw samples are read from its folder when they are wanted."""
+    """Analyse a run; raw samples are read from its folder on demand."""
     from iolab.analysis import analyse
+    from iolab.analysis.expectations import judge
     from iolab.analysis.path_product import swept_paths
 
     def experiment() -> Experiment:
         return parse(experiment_text(run.folder), str(run.folder / EXPERIMENT))
 
     found = analyse(run.trials, run.plan, partial(read_packets, run.folder))
-    return replace(found, paths=swept_paths(run.plan, experiment))
+    expectations: tuple[Judged, ...] = ()
+    if expects(run):
+        expected = parse(experiment_text(run.folder), str(run.folder / EXPERIMENT), stored=True).expectations
+        expectations = judge(expected, run.trials, run.plan, found.leading)
+    return replace(found, paths=swept_paths(run.plan, experiment), expectations=expectations)
+
+
+def expects(run: StoredRun) -> bool:
+    """Whether the experiment of a run may have expectations; most experiments have none, and need not be parsed
+    again."""
+    return EXPECT in experiment_text(run.folder)
+
+
+def met(analysis: "Analysis") -> ExitCode:
+    """Return the exit status for the expectations of a run."""
+    from iolab.analysis.expectations import Result, overall
+
+    codes = {Result.MET: ExitCode.DONE, Result.NOT_MET: ExitCode.NOT_MET}
+    return codes.get(overall(analysis.expectations), ExitCode.NOT_DECIDED)
 
 
 def list_runs(
-    folder: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder of the run folders.")
-    ] = RUNS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list of runs.")] = False,
+    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR")] = RUNS,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """List the runs, oldest first, with their progress and the status of their trials."""
     found = [listed(path) for path in find_runs(folder)]
@@ -127,7 +135,8 @@ def list_runs(
 
 
 def listed(path: Path) -> dict[str, object]:
-    """Return what `list` says of a run folder, by key; one that cannot be read has the reason."""
+    """Return a run folder's entry in the output of `list`, as a mapping; for an unreadable folder, the mapping has the
+    reason."""
     try:
         run = load_run(path)
     except (StoreError, InputError) as error:
@@ -162,23 +171,16 @@ def _line(run: Mapping[str, object]) -> Text:
 
 def show(
     run: RunName,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
-    trial: Annotated[
-        str | None,
-        typer.Option(
-            "--trial",
-            metavar="KEY",
-            help="Show one trial over time; the first letters of its key are enough.",
-        ),
-    ] = None,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+    trial: Annotated[str | None, typer.Option("--trial", metavar="KEY")] = None,
     over: Overs = None,
     ratio: Ratios = None,
-    lang: Language = ENGLISH,
-) -> None:
-    """Show the results of a run."""
-    from iolab.report import formats as reports  # numpy and scipy are slow to load
+    _lang: Language = ENGLISH,
+) -> int:
+    """Show the results of a run; the exit status says whether they are as expected."""
+    from iolab.report import formats as reports  # numpy and scipy are slow to import
 
-    words = words_of(lang)
+    words = words_spoken()
     if trial is not None:
         from iolab.store.series import read_series
 
@@ -186,19 +188,21 @@ def show(
         found = asked_trial(asked, trial)
         series = read_series(asked.folder, found.key)
         console().print(reports.trial_over_time(found, series, asked.plan, words))
-        return
+        return ExitCode.DONE
     stored = _asked(load_run(locate(run)), over, ratio)
+    analysis = _analysed(stored)
     if as_json:
-        say(reports.show_json(stored, _analysed(stored), words))
+        say(reports.show_json(stored, analysis, words))
     else:
-        console().print(reports.terminal(stored, _analysed(stored), words))
+        console().print(reports.terminal(stored, analysis, words))
+    return met(analysis)
 
 
 def asked_trial(run: StoredRun, key: str) -> TrialRecord:
-    """Return the trial whose key begins so, as it was measured last.
+    """Return the last trial whose key starts with the given text.
 
     Raises:
-        InputError: none does, or several do.
+        InputError: no trial or several trials match.
     """
     last = {each.key: each for each in run.trials}
     found = [each for each in last.values() if each.key.startswith(key)]
@@ -228,39 +232,25 @@ def asked_trial(run: StoredRun, key: str) -> TrialRecord:
 
 
 def _asked(run: StoredRun, over: list[str] | None, ratio: list[str] | None) -> StoredRun:
-    """Return the run with the summaries that were asked for; its own where none were."""
+    """Return the run with the requested summaries, or with its own summaries if none were requested."""
     asked = asked_summaries(over or (), ratio or (), run.plan)
     return replace(run, plan=replace(run.plan, summaries=asked)) if asked else run
 
 
 def report(
     run: RunName,
-    form: Annotated[
-        Format,
-        typer.Option(
-            "--format",
-            help="html: for a browser; md: for a repository; csv, xlsx: for a spreadsheet; pukiwiki: for a wiki.",
-        ),
-    ] = Format.HTML,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="PATH", help="Output file; - is standard output.")
-    ] = None,
-    rows: Annotated[
-        Rows,
-        typer.Option(
-            "--rows",
-            help="Rows of a CSV file.",
-        ),
-    ] = Rows.ESTIMATES,
+    form: Annotated[Format, typer.Option("--format")] = Format.HTML,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="PATH")] = None,
+    rows: Annotated[Rows, typer.Option("--rows")] = Rows.ESTIMATES,
     over: Overs = None,
     ratio: Ratios = None,
-    lang: Language = ENGLISH,
-    show_it: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
+    _lang: Language = ENGLISH,
+    show_it: Annotated[bool, typer.Option("--open")] = False,
 ) -> None:
     """Write the report of a run, and print its path."""
-    from iolab.report import formats as reports  # numpy and scipy are slow to load
+    from iolab.report import formats as reports  # numpy and scipy are slow to import
 
-    path, words = locate(run), words_of(lang)
+    path, words = locate(run), words_spoken()
     stored = _asked(load_run(path), over, ratio)
     analysis = _analysed(stored)
     experiment = parse(experiment_text(path), str(path / EXPERIMENT), stored=True)
@@ -277,7 +267,9 @@ def report(
     wanted = reports.Wanted(stored, analysis, experiment, iolab.__version__, rows.value, words)
     text = reports.FORMATS[form.value](wanted)
     if isinstance(text, str) and str(output) == "-":
-        sys.stdout.write(f"{_printed(text.rstrip())}\n")  # with its own line ends: it is for a program
+        sys.stdout.write(
+            f"{_printed(text.rstrip())}\n"
+        )  # line ends are unchanged, because a program reads the output
         return
     target = output or path / f"report.{form.value}"
     try:
@@ -290,25 +282,15 @@ def report(
 
 
 def _printed(text: str) -> str:
-    """Return a text that does nothing to a terminal, line ends of CSV and all."""
+    """Return a text without terminal control characters; line ends of CSV are unchanged."""
     return "\r\n".join(printable(part) for part in text.split("\r\n"))
 
 
 def compare(
-    run_a: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN_A", help="A run, named as in `show`.", show_default=False, autocompletion=complete
-        ),
-    ],
-    run_b: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN_B", help="A run, or a CSV file of published figures.", show_default=False
-        ),
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
-    lang: Language = ENGLISH,
+    run_a: Annotated[str, typer.Argument(metavar="RUN_A", show_default=False, autocompletion=complete)],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+    _lang: Language = ENGLISH,
 ) -> None:
     """Compare two runs cell by cell (B divided by A), or a run with published figures."""
     from iolab.analysis import compare as compare_runs
@@ -320,7 +302,7 @@ def compare(
             raise InputError(
                 [Problem("--json", Phrase("cli.comparing-with-published-figures"), seen, allowed)]
             )
-        _compare_published(load_run(locate(run_a)), Path(run_b), words_of(lang))
+        _compare_published(load_run(locate(run_a)), Path(run_b), words_spoken())
         return
     first, second = load_run(locate(run_a)), load_run(locate(run_b))
     compared = compare_runs(first, second)
@@ -330,9 +312,9 @@ def compare(
             [Problem(second.name, Phrase("cli.comparing-two-runs"), seen, Phrase("cli.cells-of-same-labels"))]
         )
     if as_json:
-        say(reports.comparison_json(compared, words_of(lang)))
+        say(reports.comparison_json(compared, words_spoken()))
         return
-    console().print(reports.comparison(compared, words_of(lang)))
+    console().print(reports.comparison(compared, words_spoken()))
 
 
 def _compare_published(run: StoredRun, file: Path, words: Words) -> None:

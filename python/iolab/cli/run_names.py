@@ -1,4 +1,4 @@
-"""How a run is named on the command line: its folder, its name, the beginning of its title, or `last`."""
+"""Names of runs on the command line: the folder, its name, the start of its title, or `last`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,34 +11,26 @@ from iolab.store.folder import slug
 from iolab.store.read import find_runs, not_a_run
 
 RUNS = Path("runs")
-"""Where runs lie unless it is said."""
+"""Default folder of runs."""
 LAST = "last"
-"""Names the newest run."""
+"""Name of the newest run."""
 MOST_LISTED = 12
-"""Runs that are listed where several fit."""
+"""Maximum number of runs that an error message lists."""
 
 
 def complete(begun: str) -> list[str]:
-    """Return the names of runs that begin so, for a shell's completion."""
+    """Return the names of runs with a given prefix, for shell completion."""
     return [name for name in (LAST, *(path.name for path in find_runs(RUNS))) if name.startswith(begun)]
 
 
-RunName = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN",
-        help="Run folder, its name in runs/, the start of its title, or `last`.",
-        show_default=False,
-        autocompletion=complete,
-    ),
-]
+RunName = Annotated[str, typer.Argument(metavar="RUN", show_default=False, autocompletion=complete)]
 
 
 def locate(name: str) -> Path:
-    """Return the run folder that is named so.
+    """Return the run folder for a name.
 
     Raises:
-        InputError: there is none, or several fit.
+        InputError: no run or several runs match.
     """
     for path in (Path(name), RUNS / name):
         if path.is_dir():
@@ -60,5 +52,5 @@ def locate(name: str) -> Path:
 
 
 def _titled(folder: str) -> str:
-    """Return a run folder's name without the time before it."""
+    """Return the name of a run folder without its time."""
     return folder.partition("-")[2]

@@ -1,9 +1,11 @@
-"""run, resume, extend: the commands that measure."""
+"""The commands run, resume and extend, which measure."""
 
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -12,7 +14,20 @@ import typer
 
 from iolab.agent.messages import Json
 from iolab.cli.console import complain, in_words, say, words
-from iolab.cli.options import AllowSetting, Blocks, File, Language, On, Only, Quick, Seed, Skip, Wait
+from iolab.cli.language import Language
+from iolab.cli.options import (
+    AllowSetting,
+    AllowWrites,
+    Blocks,
+    DestroyData,
+    File,
+    On,
+    Only,
+    Quick,
+    Seed,
+    Skip,
+    Wait,
+)
 from iolab.cli.plan import cannot_run, install_lines, permitting
 from iolab.cli.planned import NoBuild, planned
 from iolab.cli.progress import LiveProgress, PlainProgress
@@ -23,8 +38,10 @@ from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InterruptedRun, IolabError, LabError, UnsupportedError
 from iolab.experiment import load
 from iolab.experiment.experiment import Experiment, Selector, Site
+from iolab.experiment.model.volumes import Consents
 from iolab.lab.hosts.facts import Facts
 from iolab.locale import ENGLISH, Phrase, Text
+from iolab.plan.commands import Labs
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
 from iolab.plan.types import Plan, unsupported
@@ -34,18 +51,17 @@ from iolab.run.durations_file import durations_file, recall
 from iolab.run.guests.boot import provide_images
 from iolab.run.hosts.host_agent import Waiting, open_agent
 from iolab.run.hosts.host_facts import changed_readiness
-from iolab.run.hosts.hosts import hosts_of, lab_name, reach_hosts
+from iolab.run.hosts.hosts import hosts_of, lab_name, lease_hosts, reach_hosts
 from iolab.run.outcome import MOST_ALIKE, LabsUnmade
 from iolab.store.read import all_ok, load_run
 from iolab.store.records import StoredRun
 
-KeepGoing = Annotated[
-    bool,
-    typer.Option(
-        "--keep-going", help="Run all trials, even if three labs in a row fail for the same reason."
-    ),
-]
+Prepared = tuple[Plan, Callable[[], Path]]
+"""The plan, and the function that makes the run folder and returns its path."""
+KeepGoing = Annotated[bool, typer.Option("--keep-going")]
 REASONS_SHOWN = 10
+DEVICE, TARGET = "device", "target"
+"""Keys that only existing volumes have: a file without these words has no existing volumes."""
 
 
 def register(app: typer.Typer) -> None:
@@ -57,9 +73,7 @@ def register(app: typer.Typer) -> None:
 
 def run(
     file: File,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the run folder.")
-    ] = Path("runs"),
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR")] = Path("runs"),
     blocks: Blocks = None,
     seed: Seed = None,
     only: Only = None,
@@ -68,12 +82,14 @@ def run(
     no_build: NoBuild = False,
     keep_going: KeepGoing = False,
     allow_setting: AllowSetting = None,
+    allow_writes: AllowWrites = None,
+    destroy_data: DestroyData = None,
     on: On = None,
     wait: Wait = 0,
     _lang: Language = ENGLISH,
 ) -> int:
     """Run an experiment; the last line of output is the run folder."""
-    experiment = load(file, on)
+    experiment = permitted(load(file, on), allow_writes, destroy_data)
     return run_experiment(
         experiment,
         output,
@@ -101,9 +117,9 @@ def run_experiment(
     allow_setting: Sequence[str] | None = None,
     wait_s: float = 0,
 ) -> ExitCode:
-    """Plan an experiment, make its run folder, measure, print the results."""
+    """Plan an experiment, create its run folder, measure, and print the results."""
 
-    def prepare(agents: Agents) -> Path:
+    def prepare(agents: Agents) -> Prepared:
         def decide(facts: Facts) -> Plan:
             return make_plan(
                 experiment,
@@ -116,27 +132,27 @@ def run_experiment(
 
         plan, raw = planned(agents, experiment, decide, no_build=no_build)
         leave_out(plan, skip_unsupported, experiment.site)
-        return execute.create(experiment, plan, raw, output, SystemClock())
+        return plan, partial(execute.create, experiment, plan, raw, output, SystemClock())
 
-    return ended(measured(experiment, prepare, keep_going=keep_going, wait_s=wait_s))
+    return ended(*measured(experiment, prepare, keep_going=keep_going, wait_s=wait_s))
 
 
 def resume(
     run: RunName,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Repeat failed and invalid trials.")
-    ] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed")] = False,
     no_build: NoBuild = False,
     keep_going: KeepGoing = False,
     allow_setting: AllowSetting = None,
+    allow_writes: AllowWrites = None,
+    destroy_data: DestroyData = None,
     wait: Wait = 0,
     _lang: Language = ENGLISH,
 ) -> int:
     """Run the missing trials of an interrupted run."""
     path = locate(run)
-    experiment = execute.stored_experiment(path)
+    experiment = permitted(execute.stored_experiment(path), allow_writes, destroy_data)
 
-    def prepare(agents: Agents) -> Path:
+    def prepare(agents: Agents) -> Prepared:
         stored = load_run(path)
         decided = stored.plan
 
@@ -155,9 +171,9 @@ def resume(
         if len(again.unsupported) > len(decided.unsupported):
             leave_out(again, False, None)
         execute.refuse_changed_plan(stored, again)
-        return path
+        return decided, lambda: path
 
-    return ended(measured(experiment, prepare, again=retry_failed, keep_going=keep_going, wait_s=wait))
+    return ended(*measured(experiment, prepare, again=retry_failed, keep_going=keep_going, wait_s=wait))
 
 
 def extend(
@@ -170,16 +186,18 @@ def extend(
     no_build: NoBuild = False,
     keep_going: KeepGoing = False,
     allow_setting: AllowSetting = None,
+    allow_writes: AllowWrites = None,
+    destroy_data: DestroyData = None,
     on: On = None,
     wait: Wait = 0,
     _lang: Language = ENGLISH,
 ) -> int:
     """Extend a run to a larger experiment, and run only the missing trials."""
     path = locate(run)
-    experiment = load(file, on)
+    experiment = permitted(load(file, on), allow_writes, destroy_data)
     selected = selection(only or (), experiment, quick=quick)
 
-    def prepare(agents: Agents) -> Path:
+    def prepare(agents: Agents) -> Prepared:
         stored = load_run(path)
 
         def decide(facts: Facts) -> Plan:
@@ -195,28 +213,38 @@ def extend(
         plan, raw = planned(agents, experiment, decide, no_build=no_build)
         _note_changes(stored, raw)
         leave_out(plan, skip_unsupported, experiment.site)
-        execute.extend(path, experiment, plan, raw)
-        return path
 
-    return ended(measured(experiment, prepare, keep_going=keep_going, wait_s=wait))
+        def extended() -> Path:
+            execute.extend(path, experiment, plan, raw)
+            return path
+
+        return plan, extended
+
+    return ended(*measured(experiment, prepare, keep_going=keep_going, wait_s=wait))
 
 
 def measured(
     experiment: Experiment,
-    prepare: Callable[[Agents], Path],
+    prepare: Callable[[Agents], Prepared],
     *,
     again: bool = False,
     keep_going: bool = False,
     wait_s: float = 0,
-) -> StoredRun:
-    """Open the agents, prepare the run folder, do what is missing, print the results and the folder."""
+) -> tuple[StoredRun, ExitCode]:
+    """Open the agents, prepare the run folder, run the missing trials, print the results and the folder.
+
+    Return the run, and the exit status for its expectations.
+    """
     path: Path | None = None
     screen = console()
     try:
         hosts = hosts_of(experiment)
         waiting = Waiting(lab_name(experiment), wait_s, complain)
-        with _terminable(), open_agent() as agent, reach_hosts(agent, hosts, waiting) as agents:
-            path = prepare(agents)
+        with terminable(), open_agent() as agent, reach_hosts(agent, hosts, waiting) as agents:
+            plan, make = prepare(agents)
+            experiment, leases = with_devices(experiment, plan, agents)
+            lease_hosts(agents, hosts, replace(waiting, leases=leases))
+            path = make()
             provide_images(agents, experiment, load_run(path).plan, complain)
             with LiveProgress(screen) if screen.is_terminal else PlainProgress(screen) as progress:
                 execute.work_on(
@@ -249,24 +277,50 @@ def measured(
         elif path is not None:
             complain(Phrase("cli.run-folder-taken-away"))
         raise
-    print_results(path, screen)
+    expected = print_results(path, screen)
     say(str(path))
-    return load_run(path)
+    return load_run(path), expected
 
 
-def ended(run: StoredRun) -> ExitCode:
-    """Return how a run ended whose steps were all walked: by what is in its folder, not by what was done."""
+def with_devices(
+    experiment: Experiment, plan: Plan, agents: Agents
+) -> tuple[Experiment, Mapping[str, Sequence[str]]]:
+    """Return the experiment with the identities of its existing devices, and all leases. Raises UnsupportedError."""
+    leases = Labs(experiment, plan).leases()
+    placed = experiment.site is not None and experiment.site.volumes
+    if TARGET in experiment.text or placed:
+        from iolab.run.hosts.targets import check_targets  # few runs need the code of disk trials here
+
+        check_targets(experiment, plan)
+    if DEVICE not in experiment.text and not placed:
+        return experiment, leases
+    from iolab.run.hosts.devices import examined  # few runs need the code of disk trials here
+
+    return examined(experiment, plan, agents, leases)
+
+
+def permitted(
+    experiment: Experiment, allow_writes: Sequence[str] | None, destroy_data: Sequence[str] | None
+) -> Experiment:
+    """Return the experiment with the devices that the user has named on the command line."""
+    consents = Consents(frozenset(allow_writes or ()), frozenset(destroy_data or ()))
+    return replace(experiment, consents=consents)
+
+
+def ended(run: StoredRun, expected: ExitCode) -> ExitCode:
+    """Return the exit status of a run: INTERRUPTED if steps have no trial, TRIALS_FAILED if trials failed, else
+    `expected`."""
     done = {record.key for record in run.trials}
     if lacking := sum(step.key not in done for step in run.plan.steps):
         complain(
             Phrase("cli.trials-not-in-folder", count=lacking, total=len(run.plan.steps), folder=run.folder)
         )
         return ExitCode.INTERRUPTED
-    return ExitCode.DONE if all_ok(run) else ExitCode.TRIALS_FAILED
+    return expected if all_ok(run) else ExitCode.TRIALS_FAILED
 
 
 def _note_changes(stored: StoredRun, now: Mapping[str, Json]) -> None:
-    """Say what of the hosts' daemons and cards, and of the methods of metrics, has changed since the run began."""
+    """Print the changes in the hosts' daemons and NICs, and in method versions, since the run started."""
     for change in changed_readiness(stored.facts, now):
         complain(Phrase("cli.changed-since-begin", change=change))
     for raised in execute.raised_methods(stored):
@@ -276,9 +330,10 @@ def _note_changes(stored: StoredRun, now: Mapping[str, Json]) -> None:
 
 
 def leave_out(plan: Plan, skip: bool, site: Site | None) -> None:
-    """Raise when cells cannot run here, unless they are to be skipped and others remain.
+    """Raise an error if cells cannot run on this host, unless they are to be skipped and other cells remain.
 
-    On a site they are skipped, with each reason once: a lab is written for more than one site.
+    On a site, such cells are always skipped and each reason is printed once, because a lab can be written for several
+    sites.
     """
     if not plan.unsupported or (skip and plan.steps):
         return
@@ -313,8 +368,8 @@ def leave_out(plan: Plan, skip: bool, site: Site | None) -> None:
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """Make SIGTERM end the run as Ctrl-C does: the lab undone, the run resumable."""
+def terminable() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C: undo the lab, and keep the run resumable."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The console of standard output: tables and bars."""
+"""The console of standard output, for tables and bars."""
 
 import sys
 
@@ -8,19 +8,19 @@ from rich.segment import Segment
 from iolab.printable import printable
 
 PLAIN_WIDTH = 200
-"""Width of tables that go into a file or a pipe."""
+"""Width of tables in a file or a pipe."""
 
 
 def console() -> Console:
-    """Return the console of standard output; plain and wide where it is no terminal."""
-    wide = Console(width=PLAIN_WIDTH, color_system=None, emoji=False)  # "setting:a:" is no picture
+    """Return the console of standard output; plain and wide if it is not a terminal."""
+    wide = Console(width=PLAIN_WIDTH, color_system=None, emoji=False)  # "setting:a:" is not an emoji
     made = Console(emoji=False) if sys.stdout.isatty() else wide
     made.push_render_hook(_Harmless())
     return made
 
 
 class _Harmless(RenderHook):
-    """Shows the control characters of what is printed; those that rich makes of colours are its own."""
+    """Shows control characters in the printed text as text; rich's own colour sequences are unaffected."""
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
         """See RenderHook."""
@@ -28,7 +28,7 @@ class _Harmless(RenderHook):
 
 
 class _Shown:
-    """Something to print, without the control characters in its text."""
+    """A renderable without control characters in its text."""
 
     def __init__(self, renderable: RenderableType) -> None:
         self._renderable = renderable

@@ -1,5 +1,6 @@
-"""verify-shaper: measure a shaper, and say whether it keeps what was asked of it."""
+"""The command verify-shaper: measure a shaper and compare it with its configuration."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from iolab.cli.console import in_words, say, words
 from iolab.cli.options import File, Quick, Wait
-from iolab.cli.runs import ended, leave_out, measured
+from iolab.cli.runs import Prepared, ended, leave_out, measured
 from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InputError, Problem
 from iolab.experiment import load, resolver_of
@@ -30,12 +31,8 @@ def register(app: typer.Typer) -> None:
 
 def verify_shaper(
     file: File,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the run folder.")
-    ] = Path("runs"),
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="EXPR", help="Only these cells: factor=level|level,...")
-    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR")] = Path("runs"),
+    only: Annotated[list[str] | None, typer.Option(metavar="EXPR")] = None,
     quick: Quick = False,
     wait: Wait = 0,
 ) -> int:
@@ -43,27 +40,27 @@ def verify_shaper(
     experiment = load(file)
     selected = selection(only or (), experiment, quick=quick)
 
-    def prepare(agents: Agents) -> Path:
+    def prepare(agents: Agents) -> Prepared:
         facts, raw = read_all_facts(agents)
         learned = recall(durations_file())
         plan = make_plan(experiment, facts, blocks=1 if quick else None, only=selected, learned=learned)
         leave_out(plan, False, experiment.site)
-        return execute.create(experiment, plan, raw, output, SystemClock())
+        return plan, partial(execute.create, experiment, plan, raw, output, SystemClock())
 
-    run = measured(experiment, prepare, wait_s=wait)
-    status = ended(run)
+    run, expected = measured(experiment, prepare, wait_s=wait)
+    status = ended(run, ExitCode.DONE)
     if status is not ExitCode.DONE:
         return status
-    return print_judged(experiment, run)
+    return print_judged(experiment, run) or expected
 
 
 def print_judged(experiment: Experiment, run: StoredRun) -> ExitCode:
-    """Print what was found of every shaper in every trial; tell whether all passed, or this host could not judge.
+    """Print the verdict on every shaper in every trial; return the exit status.
 
     Raises:
         InputError: no cell has a shaper.
     """
-    from iolab.analysis.shaper_check import Kind, judge  # numpy and scipy are slow to load
+    from iolab.analysis.shaper_check import Kind, judge  # numpy and scipy are slow to import
     from iolab.report import watches
     from iolab.store.series import series_of
 

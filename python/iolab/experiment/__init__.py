@@ -1,6 +1,8 @@
-"""From an experiment file to a frozen `Experiment`: units resolved, every error at once. Nothing here touches a host.
+"""Read an experiment file into a frozen `Experiment` with resolved units; report all errors at once.
 
-Stages after this one use `load` or `parse`, walk `cells`, and ask a `Resolver` what each cell means.
+The package accesses no host.
+
+Later stages use `load` or `parse`, iterate over `cells`, and use a `Resolver` to get the lab and measures of each cell.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -26,7 +28,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for; the YAML reader and pydantic are costly to start."""
+    """Import a public name on its first use: the YAML reader and pydantic are slow to import."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

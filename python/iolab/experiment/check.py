@@ -1,6 +1,7 @@
-"""An experiment file checked as a whole: text in, `Experiment` out, or every problem at once.
+"""Check an experiment file as a whole: text in, `Experiment` out, or all problems at once.
 
-Only `load` touches the disk, and what puts files that the experiment names in their places (`attached`).
+Only `load` and `attached` read files: `load` reads the experiment and the site, `attached` reads the files that an
+experiment names.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Experiment, Factor, Site
+from iolab.experiment.factors.expectations import read_expectations, read_margin
 from iolab.experiment.factors.factors import check_size, possible_paths, read_factors
 from iolab.experiment.factors.paths import GROUPS, NoSuchItem, survey
 from iolab.experiment.factors.product import SelectorReader, any_cell, sample
@@ -26,9 +28,10 @@ from iolab.experiment.site import KEYS, read_site, written_site
 from iolab.locale import Phrase, Text
 
 TOP = (
-    "title", "lab", "measure", "factors", "baseline", "blocks", "seed", "only", "except", "quick", "summarise", "site",
+    "title", "lab", "measure", "factors", "baseline", "blocks", "seed", "only", "except", "quick", "summarise",
+    "expect", "margin", "site",
 )  # fmt: skip
-"""Keys of the document."""
+"""Top-level keys of an experiment file."""
 
 MOST_BLOCKS = 10_000
 
@@ -36,18 +39,22 @@ LARGEST_SEED = 2**63 - 1
 
 DEFAULT_SEED = 1
 
+DEFAULT_MARGIN = 0.02
+"""Default of `margin` [ratio]."""
+
 MOST_VARIANTS = 20_000
-"""Section variants resolved while checking, all sections together; the rest is checked when a cell is resolved."""
+"""Maximum number of section variants that a check resolves, over all sections; further variants are checked when their
+cell is resolved."""
 
 LEAST_VARIANTS = 10
-"""Variants of each section that are checked in any case."""
+"""Number of variants that are checked for each section, even if the total exceeds `MOST_VARIANTS`."""
 
 
 def load(path: Path, on: Path | None = None) -> Experiment:
-    """Read and check an experiment file, and the file of the site that it is to run on.
+    """Read and check an experiment file and, if given, the site file.
 
     Raises:
-        InputError: one cannot be read or something in it is wrong; it has every problem.
+        InputError: a file is unreadable or invalid; the exception lists all problems.
     """
     data = _bytes(path, Phrase("check.the-experiment-file"))
     return _parsed(
@@ -85,10 +92,13 @@ def _site_of(data: bytes, source: str) -> Site:
 
 
 def parse(text: str, source: str, site: Site | None = None, *, stored: bool = False) -> Experiment:
-    """Check the text of an experiment file; `source` names it in messages. One that a run `stored` may be old.
+    """Check the text of an experiment file.
+
+    `source` is the file name in messages. `stored` is set if the text comes from a run folder, so it may use old
+    syntax.
 
     Raises:
-        InputError: something in it is wrong; all problems are listed.
+        InputError: the text is invalid; the exception lists all problems.
     """
     return _parsed(text.encode("utf-8", "surrogatepass"), source, site, stored=stored)
 
@@ -113,7 +123,7 @@ def _parsed(data: bytes, source: str, given: Site | None, *, stored: bool = Fals
 
 
 def _own_site(document: Table, given: Site | None, problems: Problems) -> Site | None:
-    """Return the site that the file itself names."""
+    """Return the site under the key `site` of the experiment file; None if the file has no such key."""
     if document.get("site") is None:
         return None
     line = document.lines["site"]
@@ -130,10 +140,10 @@ def _own_site(document: Table, given: Site | None, problems: Problems) -> Site |
 
 
 def _on_site(experiment: Experiment, site: Site) -> Experiment:
-    """Return the experiment as it is on a site, checked again: parts that go together anywhere may not there.
+    """Return the experiment placed on a site, after a second check: valid settings may conflict on a site.
 
     Raises:
-        InputError: they do not.
+        InputError: the experiment does not fit the site.
     """
     problems = Problems(site.source)
     there = placed(experiment, site, problems)
@@ -147,10 +157,10 @@ def _on_site(experiment: Experiment, site: Site) -> Experiment:
 
 
 def _text_on(experiment: Experiment, site: Site) -> str:
-    """Return the file with its site as a key of it: one file says what was run.
+    """Return the experiment text with the site added as the key `site`, so that one file describes the run.
 
     Raises:
-        InputError: no key can be written at the end of this file.
+        InputError: the file's layout does not allow a key at its end.
     """
     text = f"{experiment.text.rstrip()}\n\n{written_site(site)}"
     problems = Problems(experiment.source)
@@ -180,6 +190,10 @@ def _experiment(document: Table, text: str, problems: Problems, *, stored: bool)
         quick=selectors.read(document, "quick"),
         baseline=selectors.baseline(document),
         summaries=read_summaries(document, selectors.known, selectors.dropped, problems),
+        expectations=read_expectations(document, tuple(tree["measure"]), selectors, problems),
+        margin=read_margin(document, "margin", "", problems)
+        if document.get("margin") is not None
+        else DEFAULT_MARGIN,
         blocks=_number(document, "blocks", 1, 1, MOST_BLOCKS, problems),
         seed=_number(document, "seed", DEFAULT_SEED, 0, LARGEST_SEED, problems),
         text=text,
@@ -197,7 +211,7 @@ def _experiment(document: Table, text: str, problems: Problems, *, stored: bool)
 
 
 def _added_machines(document: Table) -> list[str]:
-    """Return the machines that levels speak of; some of them may exist only there."""
+    """Return the machine names in the paths of levels; some machines exist only in levels."""
     words = (path.split(".") for path in possible_paths(document.get("factors")))
     return [path[1] for path in words if path[0] == "machines" and len(path) > 1]
 
@@ -205,9 +219,10 @@ def _added_machines(document: Table) -> list[str]:
 def _factors(
     document: Table, tree: Mapping[str, Any], problems: Problems
 ) -> tuple[tuple[Factor, ...], bool, SelectorReader]:
-    """Return the factors, whether they can be walked, and the reader of what names them.
+    """Return the factors, whether their cells can be enumerated, and a reader for selectors.
 
-    A file without machines or measures is an error already; that no path leads anywhere in it is not another.
+    A file without machines or measures is already an error; unresolvable paths in such a file are not reported in
+    addition.
     """
     paths = list(possible_paths(document.get("factors")))
     keys = frozenset(paths)
@@ -237,7 +252,7 @@ def _check_keys(document: Table, problems: Problems) -> None:
 
 
 def _tree(document: Table, problems: Problems) -> dict[str, Any]:
-    """Return the base document, its names checked."""
+    """Return the base document after checking its section names."""
     lab = _table(document, "lab", "lab", problems)
     for key in lab:
         if key not in GROUPS:
@@ -331,7 +346,7 @@ def _number(document: Table, key: str, default: int, low: int, high: int, proble
 
 
 def _check_sections(experiment: Experiment, problems: Problems, *, partial: bool) -> None:
-    """Resolve every section in every combination of levels that changes it, within `MOST_VARIANTS`."""
+    """Resolve every section for all combinations of levels that change it, up to `MOST_VARIANTS` variants."""
     resolver = resolver_of(experiment)
     base = tables(experiment.tree)
     for section, data in base.items():
@@ -346,7 +361,7 @@ def _check_sections(experiment: Experiment, problems: Problems, *, partial: bool
         left -= len(walks[touching])
         content, before = resolver.content(section), len(problems)
         if fine.get(touching) == content:
-            continue  # the same as another one, such as a machine of several that differ in their number
+            continue  # equal to a checked variant; for example, numbered machines differ only in their number
         for cell in walks[touching]:
             try:
                 variant = resolver.variant(section, cell)
@@ -366,7 +381,7 @@ def _check_sections(experiment: Experiment, problems: Problems, *, partial: bool
 
 
 def _check_left(experiment: Experiment, document: Table, problems: Problems) -> None:
-    """Note it when no cell is left, or none that has the baseline's levels."""
+    """Report a problem if no cell remains, or if no remaining cell has the baseline's levels."""
     if not any_cell(experiment, {}):
         problems.add(
             line_of(document, "only"),

@@ -1,84 +1,90 @@
-"""The frozen Experiment: what the file means, before anything is decided; the lab of a cell; its site."""
+"""The frozen `Experiment` (the checked content of an experiment file), the lab of a cell, and the site."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import wraps
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
 
-from iolab.experiment.model.links import Link, Volume
+from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Machine
 from iolab.experiment.model.measures import Measure
 from iolab.experiment.model.quantities import PortRef
+from iolab.experiment.model.volumes import Consents, Volume
 from iolab.frozen import frozen
 from iolab.messages.unmet import UnmetRequirement
 
 
 class Section(NamedTuple):
-    """Names a section."""
+    """The identity of a section: its group and its name."""
 
     group: str
-    """machines, links, volumes or measure."""
+    """Name of the group: machines, links, volumes or measure."""
     name: str
-    """As written."""
+    """The section name as written in the file."""
 
     def __str__(self) -> str:
         return self.name if self.group == "measure" else f"{self.group}.{self.name}"
 
     @property
     def place(self) -> str:
-        """Where it stands in the document."""
+        """Path of the section in the document, such as lab.machines.NAME."""
         return f"measure.{self.name}" if self.group == "measure" else f"lab.{self.group}.{self.name}"
 
 
 class Target(NamedTuple):
-    """One place that a path names."""
+    """One place that a path refers to."""
 
     section: Section
-    """In this section."""
+    """The section that contains the place."""
     words: tuple[str, ...]
-    """Keys from its top; `*` stands for every key there; empty: the whole section."""
+    """Keys from the top of the section to the place; `*` stands for every key at that position; empty: the whole
+    section."""
 
 
 @frozen
 class Site:
-    """Hosts, what runs on them, and the cables between them."""
+    """Hosts, the machines that run on them, and the cables between them."""
 
     hosts: Mapping[str, str | None]
-    """Name to where it is reached by ssh (None: this computer). A machine of the lab that has the name is this host."""
+    """ssh destination of each host, by host name (None: the local host). A lab machine with the same name is this
+    host."""
     on: Mapping[str, str]
-    """Machine of the lab to the host that it runs on."""
+    """Host on which each lab machine runs, by the machine's name."""
     cables: Mapping[str, tuple[str, ...]]
-    """Link of the lab to the cable that carries it between hosts, as host.interface of each end."""
+    """Cable that carries each lab link between hosts, by the link's name: the host.interface of each end."""
     source: str
-    """The file's name, for messages."""
+    """The site's file name, for messages."""
     lines: Mapping[tuple[str, str], int]
-    """Key and name to the line in that file."""
+    """Line in the site file of each entry, by key and entry name."""
+    volumes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Existing device, folder or target that takes the place of a lab volume, by the volume's name, as written."""
 
     def line(self, key: str, name: str) -> int:
-        """Return the line of an entry."""
+        """Return the line of an entry in the site file."""
         return self.lines.get((key, name), 0)
 
     def host_of_end(self, end: str) -> str:
-        """Return the host of a cable's end."""
+        """Return the host name in a cable end."""
         return PortRef(end).machine
 
 
 Question = TypeVar("Question", bound=Callable[..., Any])
 
 Cell = Mapping[str, str]
-"""Factor name to level label; a sub-factor is absent where its level is not chosen."""
+"""Level label of each factor, by factor name; a sub-factor is absent if its parent level is not selected."""
 
 
 class _Asked(Protocol):
-    """What questions are asked about."""
+    """Type of the object that a cached function takes as its first argument."""
 
     answers: dict[object, Any]
 
 
 def answered_once(question: Question) -> Question:
-    """Return a pure function that computes each answer once per subject, its first argument.
+    """Return a pure function whose results are cached in the object that is its first argument.
 
-    Planning asks each question about a lab up to a hundred times. Arguments must be hashable, answers immutable.
+    Planning calls each of these functions up to a hundred times per lab. All other arguments of the function must be
+    hashable, and its results immutable.
     """
 
     @wraps(question)
@@ -91,30 +97,48 @@ def answered_once(question: Question) -> Question:
     return cast(Question, answer)
 
 
+TAG_LETTERS = 5
+
+
 @frozen
 class Lab:
     """Machines, links and volumes of one cell."""
 
     machines: Mapping[str, Machine]
-    """By name."""
+    """Machines by name."""
     links: Mapping[str, Link]
-    """By name."""
+    """Links by name."""
     volumes: Mapping[str, Volume]
-    """By name."""
+    """Volumes by name."""
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """Names of links and ports with nothing of their own, to what they stand for."""
+    """Names of the links and ports below plain links, by the name of the plain link (see `is_plain`) or of its port."""
+    tag: str = ""
+    """Five letters in the names of all objects of the lab, so that two labs do not collide; empty: the names have no
+    such letters."""
+    consents: Consents = Consents()
+    """Existing devices that the user permits to write."""
     answers: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
-    """Kept by `answered_once`. `replace` begins with none."""
+    """Cache of `answered_once`. `replace` creates an empty cache."""
+
+    @property
+    def prefix(self) -> str:
+        """Prefix of the names of the lab's namespaces and interfaces on a host."""
+        return f"{self.tag or 'iolab'}-"
+
+    @property
+    def file_prefix(self) -> str:
+        """Prefix of the names of the lab's files on a host."""
+        return f"iolab-{self.tag}-" if self.tag else "iolab-"
 
 
 @frozen
 class Setup:
-    """One cell, resolved: the lab that must stand and what is measured in it."""
+    """One resolved cell: the lab to build, and the measures to run in it."""
 
     lab: Lab
     """The lab."""
     measures: Mapping[str, Measure]
-    """By name."""
+    """Measures by name."""
 
 
 @frozen
@@ -122,29 +146,29 @@ class Level:
     """One value of a factor."""
 
     label: str
-    """As shown to people."""
+    """The label in tables and messages."""
     sets: Mapping[str, object]
-    """Dotted path to the tree that replaces the value there."""
+    """Value that the level sets at each dotted path."""
     factors: "tuple[Factor, ...]" = ()
     """Sub-factors, which exist only under this level."""
 
 
 @frozen
 class Factor:
-    """Something that is varied: a dotted path, or a name whose levels set several paths."""
+    """A setting that is varied: a dotted path, or a name whose levels set several paths."""
 
     name: str
-    """The key in the file."""
+    """The factor's key in the file."""
     levels: tuple[Level, ...]
-    """In the order written."""
+    """Levels, in file order."""
 
 
 Selector = Mapping[str, tuple[str, ...]]
-"""Factor name to the level labels it accepts; all entries must hold."""
+"""Accepted level labels of each factor, by factor name; a cell must match all entries."""
 
 
 Statistic = Literal["mean", "min", "max", "median"]
-"""What several figures are summed up by."""
+"""The statistic that summarises several figures."""
 
 
 @frozen
@@ -152,80 +176,112 @@ class LevelRatio:
     """A ratio between two levels of a factor."""
 
     factor: str
-    """Its name."""
+    """Name of the factor."""
     above: str
-    """Label of the level whose figure is divided."""
+    """Label of the level in the numerator."""
     below: str
-    """Label of the level whose figure it is divided by."""
+    """Label of the level in the denominator."""
 
 
 @frozen
 class Summary:
-    """What is shown over the levels of a factor, all other levels being the same."""
+    """A summary over the levels of one factor, with all other levels equal."""
 
     over: str
     """Name of the factor."""
     show: tuple[Statistic, ...] = ("mean", "min", "max")
-    """Of its levels in one block."""
+    """Statistics over the levels of the factor within one block."""
     ratios: tuple[LevelRatio, ...] = ()
-    """Of each of these figures, between two levels of another factor."""
+    """Ratios of each statistic between two levels of a different factor."""
+
+
+@frozen(kw_only=True)
+class Expectation:
+    """A result that the experiment must have; exactly one of bounds, `equivalent` and `verdicts` is given."""
+
+    line: int
+    """Line in the experiment file."""
+    measure: str
+    """Measure name."""
+    metric: str | None = None
+    """Metric name; None: the leading metric."""
+    cells: tuple[Selector, ...] = ()
+    """The expectation concerns cells that match one of these selectors; empty: all cells."""
+    ratio: LevelRatio | None = None
+    """Ratio to which the bounds apply; None: the bounds apply to the metric itself."""
+    min: float | None = None
+    """Minimum value [unit]."""
+    max: float | None = None
+    """Maximum value [unit]."""
+    unit: str = ""
+    """Unit of the bounds; empty: the unit of the metric."""
+    equivalent: float | None = None
+    """Maximum relative difference of the two levels of `ratio`, for them to count as equivalent [ratio]."""
+    verdicts: tuple[str, ...] = ()
+    """Codes of the limits that the verdict may have."""
 
 
 @frozen(kw_only=True)
 class Experiment:
-    """An experiment file that passed every check."""
+    """A checked experiment file."""
 
     title: str
-    """One line for people."""
+    """One-line title of the experiment."""
     tree: Mapping[str, Any]
-    """The base document (lab, measure), as plain data: levels are applied to it."""
+    """The base document (lab and measures) as plain data, to which levels are applied."""
     factors: tuple[Factor, ...]
-    """In the order written."""
+    """Factors, in file order."""
     only: tuple[Selector, ...] = ()
-    """Where given, a cell must match one of these."""
+    """If given, only cells that match one of these selectors are measured."""
     excluded: tuple[Selector, ...] = ()
-    """A cell that matches one of these is left out."""
+    """Cells that match one of these selectors are not measured."""
     quick: tuple[Selector, ...] = ()
-    """What a quick run measures: a cell that matches one of these."""
+    """A quick run measures only the cells that match one of these selectors."""
     baseline: Mapping[str, str]
-    """Factor name to the label that others are compared with."""
+    """The label with which the other labels of a factor are compared, by factor name."""
     summaries: tuple[Summary, ...] = ()
-    """What is shown over the levels of a factor; nothing that is measured depends on it."""
+    """Summaries to show over factor levels; they do not change the measurements."""
+    expectations: tuple[Expectation, ...] = ()
+    """Results that the run must have; they do not change the measurements."""
+    margin: float = 0.02
+    """Maximum relative difference that counts as equivalent in a gate [ratio]."""
     blocks: int
-    """How often every cell is measured."""
+    """Number of blocks: how often each cell is measured."""
     seed: int
-    """Of the order of trials."""
+    """Seed of the trial order."""
     text: str
-    """The file as it was read."""
+    """The text of the experiment file."""
     source: str
-    """The file's name, for messages."""
+    """The file name, for messages."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """What the files hold that it names, by name."""
+    """Content of the files that the experiment file names, by file name."""
     stored: bool = False
-    """Whether it is that of a run: what was read when it was measured still is."""
+    """Whether the file comes from a run folder: syntax that was valid at the time of the run is still accepted."""
     site: Site | None = None
-    """Where its machines are, where that is said apart from the lab; the tree and the factors are as they are there."""
+    """The site on which the experiment is placed, if any; the tree and the factors already have the site's names."""
     scopes: Mapping[str, tuple[Target, ...]] = field(default_factory=dict)
-    """Path with a `*` to the places that it names, where a site has added others."""
+    """Places that each path with a `*` matched before the site added sections."""
     absent: Mapping[str, Mapping[str, UnmetRequirement]] = field(default_factory=dict)
-    """Factor and label to why the site has no such level."""
+    """Reason why a level cannot be set on the site, by factor and label."""
+    consents: Consents = Consents()
+    """Existing devices that the user permits to write; not part of the file."""
     answers: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
-    """Kept by `answered_once`: its resolver. `replace` begins with none."""
+    """Cache of `answered_once`, which holds the resolver. `replace` creates an empty cache."""
 
 
 def is_plain(link: Link) -> bool:
-    """Tell whether a link lies over others with nothing between."""
+    """Whether a link is plain: over other links, without a tunnel or bond."""
     return bool(link.over) and link.tunnel is None and link.bond is None
 
 
 def ports_below(links: Mapping[str, Link], link: Link, machine: str) -> tuple[PortRef, ...]:
-    """Return the ports of a machine that the links below a link have, in their order."""
+    """Return the ports of a machine on the links below a link, in the order of these links."""
     below = (links[name].ends for name in link.over if name in links)
     return tuple(end for ends in below for end in ends if end.machine == machine)
 
 
 def without_plain(lab: Lab) -> Lab:
-    """Return the lab without links that have nothing of their own; their names stand for what is below."""
+    """Return the lab without plain links; their names become aliases of the links and ports below."""
     if not any(is_plain(link) for link in lab.links.values()):
         return lab
     names: dict[str, str] = {}
@@ -246,7 +302,7 @@ def without_plain(lab: Lab) -> Lab:
 
 
 def _followed(names: Mapping[str, str], name: str) -> str:
-    """Return what a name stands for in the end; links in a circle are an error where references are checked."""
+    """Return the name at the end of a chain of aliases; circular links are reported by the reference check."""
     seen = {name}
     while (name := names[name]) in names and name not in seen:
         seen.add(name)

@@ -1,6 +1,6 @@
-"""Hosts that a user has listed elsewhere, as machines to paste: aliases of an ssh configuration, an Ansible inventory.
+"""Convert host lists (the aliases of an ssh configuration, an Ansible inventory) to machines of an experiment.
 
-Only what says where a host is gets read: names, users, ports. Keys and all else stay ssh's. Opens no file.
+Only names, users and ports are read; ssh itself finds keys and other settings. This module opens no file.
 """
 
 import re
@@ -19,7 +19,7 @@ from iolab.frozen import frozen
 from iolab.locale import Phrase
 
 Include = Callable[[str], Iterable[str]]
-"""A pattern of an Include line to the texts of the files it stands for."""
+"""Function that returns the texts of the files that match the pattern of an Include line."""
 
 VARIABLES = ("host", "user", "port", "connection")
 
@@ -30,18 +30,18 @@ MOST_HOSTS = 10_000
 
 @frozen
 class ListedHost:
-    """A host as it is listed."""
+    """A host in an ssh configuration or an inventory."""
 
     name: str
-    """As it is listed."""
+    """The host name as listed."""
     ssh: str | None
-    """What to write as `ssh`; None: it is this computer."""
+    """The value for the key `ssh`; None: the local host."""
 
 
 def read_ssh_config(text: str, include: Include, depth: int = 0) -> list[ListedHost]:
-    """Return the aliases of an ssh configuration: names without wildcards that have a HostName.
+    """Return the aliases in an ssh configuration: names without wildcards that have a HostName.
 
-    Of several names for one host it is the first: a lab has a host once. User, port and key are found by ssh itself.
+    If a host has several names, the first is used: a lab contains a host once. ssh itself finds user, port and key.
     """
     found: dict[str, ListedHost] = {}
     aliases: list[str] = []
@@ -61,54 +61,55 @@ def read_ssh_config(text: str, include: Include, depth: int = 0) -> list[ListedH
 
 
 def read_inventory(text: str, where: str) -> list[ListedHost]:
-    """Return the hosts of an Ansible inventory, in INI or YAML form, in the order they are listed.
+    """Return the hosts of an Ansible inventory, in INI or YAML form, in listed order.
 
     Raises:
-        InputError: it is neither.
+        InputError: the text is neither an INI nor a YAML inventory.
     """
     groups = _read_yaml(text, where) if _is_yaml(text) else _read_ini(text, where)
     return [_listed(name, variables) for name, variables in groups.hosts().items()]
 
 
 def machines_block(hosts: Iterable[ListedHost]) -> str:
-    """Return the hosts as the `lab:` block of an experiment, with a comment that says what is to be added."""
+    """Return the hosts as the `lab:` block of an experiment, with a comment that lists what the user must add."""
     lines = ["lab:", "  machines:"]
     used: set[str] = set()
     names: list[str] = []
     for host in hosts:
         if host.ssh is not None and not DESTINATION.fullmatch(host.ssh):
-            lines.append(f"    # {host.name}: left out, ssh takes no name like {host.ssh!r}")
+            lines.append(_left_out(host, "    "))
             continue
         name = _machine_name(host.name, used)
         used.add(name)
         names.append(name)
         lines.append(f"    {name}: {{kind: host{'' if host.ssh is None else f', ssh: {_quoted(host.ssh)}'}}}")
     ends = ", ".join(f"{name}.eth1" for name in (*names, "OTHER", "OTHER")[:2])
-    lines.append(
-        "    # A run reaches every machine that is listed: delete the others. Then say which interfaces are joined:"
-    )
+    lines.append(str(Phrase("check.delete-other-machines")))
     lines.append(f"  # links: {{lan: {{ends: [{ends}], cable: true}}}}")
     return "\n".join(lines) + "\n"
 
 
 def site_block(hosts: Iterable[ListedHost]) -> str:
-    """Return the hosts as the beginning of a site, with comments that say what is to be added."""
+    """Return the hosts as the beginning of a site file, with comments that list what the user must add."""
     used: set[str] = set()
-    lines = ["hosts:  # delete those that take no part; a machine of the lab with such a name is the host"]
+    lines = [str(Phrase("check.hosts-of-site"))]
     for host in hosts:
         if host.ssh is not None and not DESTINATION.fullmatch(host.ssh):
-            lines.append(f"  # {host.name}: left out, ssh takes no destination {host.ssh!r}")
+            lines.append(_left_out(host, "  "))
             continue
         name = _machine_name(host.name, used)
         used.add(name)
         lines.append(f"  {name}: {'none' if host.ssh is None else _quoted(host.ssh)}")
-    lines.append("on: {}  # machine of the lab to the host that it runs on")
-    lines.append("cables: {}  # link of the lab to the ends of its cable: [HOST.INTERFACE, HOST.INTERFACE]")
+    lines += [str(Phrase("check.on-of-site")), str(Phrase("check.cables-of-site"))]
     return "\n".join(lines) + "\n"
 
 
+def _left_out(host: ListedHost, indent: str) -> str:
+    return indent + str(Phrase("check.host-left-out", host=host.name, ssh=repr(host.ssh)))
+
+
 class _Groups:
-    """Hosts, the groups they are in, and what is said of both."""
+    """Hosts, their groups, and the variables of both."""
 
     def __init__(self) -> None:
         self.own: dict[str, dict[str, str]] = {}
@@ -117,12 +118,15 @@ class _Groups:
         self.variables: dict[str, dict[str, str]] = {}
 
     def add(self, host: str, group: str, variables: Mapping[str, str]) -> None:
-        """Note a host in a group."""
+        """Add a host to a group."""
         self.own.setdefault(host, {}).update(variables)
         self.members.setdefault(group, []).append(host)
 
     def hosts(self) -> dict[str, dict[str, str]]:
-        """Return each host with its variables: its own before its groups', a group's before its parents'."""
+        """Return each host with its variables.
+
+        The variables of a host override those of its groups, which override those of parent groups.
+        """
         return {host: self._inherited(host) | own for host, own in self.own.items()}
 
     def _inherited(self, host: str) -> dict[str, str]:
@@ -149,7 +153,7 @@ def _listed(name: str, variables: Mapping[str, str]) -> ListedHost:
 
 
 def _directive(line: str) -> tuple[str, list[str]]:
-    """Return the keyword, in small letters, and the values of a line of an ssh configuration."""
+    """Return the keyword, in lower case, and the values of an ssh configuration line."""
     try:
         words = shlex.split(line, comments=True)
     except ValueError:
@@ -216,7 +220,7 @@ def _read_yaml(text: str, where: str) -> _Groups:
 
 
 def _read_group(groups: _Groups, name: str, body: object) -> None:
-    """Note a group of a YAML inventory and what is in it."""
+    """Read a group of a YAML inventory with its hosts and child groups."""
     parts = body if isinstance(body, dict) else {}
     groups.variables.setdefault(name, {}).update(_texts(parts.get("vars")))
     hosts = parts.get("hosts")
@@ -234,7 +238,7 @@ def _texts(variables: object) -> dict[str, str]:
 
 
 def _expanded(pattern: str) -> Iterator[str]:
-    """Yield the names that `web[01:12]` or `db[a:c]` stands for; a bracket that is no range stays."""
+    """Yield the names in a range such as `web[01:12]` or `db[a:c]`; text in other brackets is unchanged."""
     found = re.search(r"\[(\w+):(\w+)(?::(\d+))?\]", pattern)
     if found is None:
         yield pattern
@@ -250,7 +254,7 @@ def _expanded(pattern: str) -> Iterator[str]:
 
 
 def _machine_name(name: str, used: set[str]) -> str:
-    """Return a name that the language takes: the first label of a domain name, shortened where need be, and unique."""
+    """Return a valid and unique machine name: the first label of a domain name, shortened if necessary."""
     label = name if re.fullmatch(r"[\d.]+", name) else name.partition(".")[0]
     short = re.sub(r"[^A-Za-z0-9_-]", "-", label).lstrip("-_")[:15] or "host"
     short = short if not name_problem(short, short=True) else f"{short[:13]}-1"
@@ -262,5 +266,5 @@ def _machine_name(name: str, used: set[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a plain word of YAML's flow form, or in quotes."""
+    """Return a text as a plain scalar of YAML's flow style, or in quotes."""
     return text if re.fullmatch(r"[A-Za-z0-9_][\w.@/-]*(:[\w@/.-]+)*", text) else f'"{text}"'

@@ -1,4 +1,4 @@
-"""Experiments without a file: one in a line of the command line, and the first one that `iolab new` writes."""
+"""Create experiments without a file: from a line of the command line, and the first experiment of `iolab new`."""
 
 import json
 import shlex
@@ -15,53 +15,53 @@ from iolab.registry.registry import measure_kinds
 from iolab.registry.rows import AnyMeasureKind, ShortForm
 
 DEVICE = "dut"
-"""The machine between the two of a forwarding measure."""
+"""Name of the machine between the two ends of a forwarding measure."""
 
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.%+/-")
-"""Of these a scalar of YAML is written without quotes; colons are not among them."""
+"""Characters of YAML scalars that need no quotes; colons are not among them."""
 
 DOING = Phrase("check.reading-one-line-as-experiment")
 
 Node = dict[str, Any]
-"""A mapping of the file: to texts as YAML has them, or to further mappings."""
+"""A mapping of the experiment file: its values are YAML texts or further mappings."""
 
 
 @frozen
 class OneLine:
-    """What was typed."""
+    """An experiment as typed on the command line."""
 
     word: str
-    """Of a measure: tcp, ping, ..."""
+    """Short form of a measure: tcp, ping, ..."""
     ends: tuple[str, str]
-    """Names of namespaces, or user@host:interface."""
+    """Namespace names, or user@host:interface."""
     program: str = ""
-    """What `command` runs, as a shell would take it apart."""
+    """Command line for `command`, in shell syntax."""
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Key to its levels; the first is the baseline."""
+    """Levels of each key; the first level is the baseline."""
     blocks: int = 5
-    """How often each combination is measured."""
+    """Number of blocks: how often each combination is measured."""
 
     @property
     def words(self) -> list[str]:
-        """What has to be typed for it after `iolab quick`."""
+        """The arguments to type after `iolab quick`."""
         options = [word for key, levels in self.levels.items() for word in (f"--{key}", ",".join(levels))]
         return [self.word, *self.ends, *filter(None, [self.program]), *options, "--blocks", str(self.blocks)]
 
 
 def short_forms() -> dict[str, tuple[AnyMeasureKind, ShortForm]]:
-    """Return the words that stand for measures, with their kinds."""
+    """Return the short forms of measures, with their kinds."""
     return {
         word: (kind, form) for kind in measure_kinds().values() for word, form in kind.short_forms.items()
     }
 
 
 def experiment_of(line: OneLine) -> str:
-    """Return the text of the experiment file that a line stands for.
+    """Return the text of the experiment file that a command line stands for.
 
-    A key is the measure's own where it has one of that name, and otherwise the link's: `mtu`, `wire.delay`.
+    A key belongs to the measure if the measure has such a key, otherwise to the link: `mtu`, `wire.delay`.
 
     Raises:
-        InputError: a key that neither has, ends that cannot be joined, or a program that is missing.
+        InputError: neither the measure nor the link has the key, the ends cannot be linked, or the program is missing.
     """
     machines, links = _between(line)
     kind, form = short_forms()[line.word]
@@ -82,7 +82,7 @@ def experiment_of(line: OneLine) -> str:
 
 
 def _between(line: OneLine) -> tuple[Node, Node]:
-    """Return machines and links: two namespaces and a cable, with a device between them where frames are passed on."""
+    """Return machines and links: two namespaces and a link, with a device between them for forwarding measures."""
     there = ["@" in end for end in line.ends]
     if any(there):
         return _cable(line, all(there))
@@ -126,7 +126,7 @@ def _ports(line: OneLine) -> list[str]:
 
 
 def _aim(line: OneLine) -> Node:
-    """Return the keys by which a measure has its ends."""
+    """Return the measure's keys for its two ends."""
     ports = _ports(line)
     first, second = (port.split(".")[0] for port in ports)
     form = short_forms()[line.word][1]
@@ -148,7 +148,7 @@ def _words(program: str) -> list[str]:
 
 
 def _path(line: OneLine, key: str, own: Collection[str]) -> list[str]:
-    """Return where a key stands in the file: the measure's, the link's, or the device's."""
+    """Return the place of a key in the file: in the measure, the link or the device."""
     head, device = key.split(".", maxsplit=1)[0], short_forms()[line.word][1].device
     if head in own and head not in ("kind", "from", "to"):
         return [line.word, *key.split(".")]
@@ -167,7 +167,7 @@ def _path(line: OneLine, key: str, own: Collection[str]) -> list[str]:
 
 
 def _put(node: Node, path: Sequence[str], value: str) -> None:
-    """Write a value at a path, and the mappings on the way."""
+    """Set a value at a path, and create missing mappings."""
     *way, last = path
     for name in way:
         inner = node.setdefault(name, {})
@@ -182,7 +182,7 @@ def _put(node: Node, path: Sequence[str], value: str) -> None:
 
 
 def _scalar(text: str) -> str:
-    """Return a value as YAML has it: numbers, times and words as they are, all else in quotes."""
+    """Return a value as YAML text: numbers, times and words unchanged, all other values in quotes."""
     plain = text and set(text) <= PLAIN and text[0] not in "-%."
     return text if plain else json.dumps(text, ensure_ascii=False)
 
@@ -203,7 +203,7 @@ def _text(line: OneLine, tree: Node, measure: Node, factors: Mapping[str, Sequen
 
 def _title(line: OneLine, tree: Node) -> str:
     first, second = (name for name in tree["machines"] if name != DEVICE)
-    return f"{line.word} from {first} to {second}"
+    return str(Phrase("check.title-of-one-line-experiment", measure=line.word, source=first, target=second))
 
 
 def _flow(node: Node | str) -> str:
@@ -216,32 +216,9 @@ def _wrong(where: str, seen: Text, allowed: Text, advice: Text = "") -> InputErr
     return InputError([Problem(where, DOING, seen, allowed, advice)])
 
 
-_TEXT = """\
-# {title}
-# `iolab check FILE` explains what is wrong, `iolab plan FILE` shows what would be done, `iolab run FILE` does it.
-title: "{title}"
-
-lab:
-  machines:                # netns: a network namespace of this computer; see the reference for host and vm
-    left: {{kind: netns}}
-    right: {{kind: netns}}
-  links:                   # two ends make a cable, more ends a switch; addresses are given automatically
-    wire: {{ends: [left.eth0, right.eth0], mtu: 1500}}
-
-measure:
-  tcp: {{kind: stream, protocol: tcp, from: left, to: right, duration: 2s}}
-
-factors:                   # whatever is written above can be varied: its path, and the values to try
-  links.wire.mtu: [1500, 9000]
-
-baseline: {{links.wire.mtu: 1500}}   # what the other levels are compared with
-blocks: 4                  # each combination is measured once per block; 4 is the least that gives an interval
-"""
-
-
-def starter(name: str) -> str:
-    """Return the text of a first experiment with this name; it passes every check."""
+def starter(name: str) -> Phrase:
+    """Return the text of a first experiment with this name; it passes all checks."""
     title = "".join(letter for letter in name if letter.isalnum() or letter in " -_.").strip(" -.")[:100]
     if not title or not title[0].isalpha():
-        title = f"Experiment {title}".strip()
-    return _TEXT.format(title=title)
+        title = str(Phrase("new.title", name=title)).strip()
+    return Phrase("new.experiment", title=title)

@@ -1,8 +1,10 @@
-"""An experiment on a site: its machines become hosts or run on them, its links cables. What it means stays as it is.
+"""Place an experiment on a site: its machines become hosts or run on hosts, its links become cables.
 
-A link whose ends are on two hosts becomes the cable between them. An end that runs on a host is joined to the cable's
-interface there by a link of its own, so that the host bridges both (or carries a macvtap). What a level sets follows;
-a level that means nothing there is noted with its reason, and its cells are left out.
+The experiment keeps its factors and comparisons.
+
+A link between two hosts becomes the cable between them. If an end is on a guest or namespace of a host, a second link
+joins the end to the cable's interface, and the host bridges both (or uses a macvtap). The paths and values of levels
+are adapted. A level that cannot be set on the site is recorded with the reason, and its cells are not measured.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,19 +17,26 @@ from iolab.experiment.model.quantities import PortRef
 from iolab.experiment.reading.document import Items, Table
 from iolab.experiment.reading.problems import Problems, did_you_mean, listed
 from iolab.experiment.site import Split, split_links, values_of
+from iolab.experiment.site_volumes import placed_volume
 from iolab.locale import Phrase
 from iolab.messages.places import PortOn, computer
-from iolab.messages.unmet import SiteHasEnds, SiteHasPlace, SiteLacksCable, SiteSetsNothing, UnmetRequirement
+from iolab.messages.unmet import (
+    SiteHasEnds,
+    SiteHasPlace,
+    SiteHasVolume,
+    SiteLacksCable,
+    SiteSetsNothing,
+    UnmetRequirement,
+)
 
 KEPT = ("forward", "settings", "disks")
-
+"""Machine keys that have the same meaning when the machine becomes a host."""
 OF_HOSTS = ("host", "processors")
-"""Keys that only a machine that was a host before keeps: others mean their parent by them, or have none."""
-"""Keys of a machine that mean the same when it is a host."""
+"""Keys that only a machine of kind host keeps: for other kinds these keys describe the parent, or do not exist."""
 
 
 def placed(experiment: Experiment, site: Site, problems: Problems) -> Experiment:
-    """Return the experiment as it is on a site; what does not fit is noted, by the site's lines."""
+    """Return the experiment placed on a site; report conflicts with the line in the site file."""
     places = survey(experiment.tree, level_paths(experiment.factors))
     _check_names(experiment, places, site, problems)
     if problems:
@@ -47,7 +56,10 @@ def placed(experiment: Experiment, site: Site, problems: Problems) -> Experiment
 
 
 def uncabled(site: Site, lab: Lab) -> UnmetRequirement | None:
-    """Return why a lab cannot stand on a site: a link between two hosts without a cable; None where all have one."""
+    """Return the reason why a lab cannot be built on a site: a link between two hosts without a cable.
+
+    The result is None if every such link has a cable.
+    """
     for name, link in lab.links.items():
         homes = {end: _home(lab, PortRef(end).machine) for end in link.ends}
         if link.cable or link.over or len(set(homes.values())) == 1 or _to_children(lab, link.ends):
@@ -59,7 +71,7 @@ def uncabled(site: Site, lab: Lab) -> UnmetRequirement | None:
 
 
 def _home(lab: Lab, machine: str) -> str | None:
-    """Return the host, or the guest with guests of its own, that a machine stands on; None: this computer."""
+    """Return the host, or the guest with nested guests, that a machine runs on; None: the local host."""
     found = lab.machines[machine]
     if found.kind == "host":
         return machine if found.ssh is not None else None
@@ -67,13 +79,13 @@ def _home(lab: Lab, machine: str) -> str | None:
 
 
 def _to_children(lab: Lab, ends: Iterable[str]) -> bool:
-    """Tell whether a link joins a machine's port to machines that are on it."""
+    """Whether a link joins a port of a machine to machines that run on the same machine."""
     machines = {PortRef(end).machine for end in ends}
     return any(all(lab.machines[one].on == name for one in machines - {name}) for name in machines)
 
 
 def _check_names(experiment: Experiment, places: Places, site: Site, problems: Problems) -> None:
-    """Note names of a site that the lab does not know, and hosts that nothing is on."""
+    """Report names in a site that the lab does not have, and hosts without machines."""
     machines, links = places.names("machines"), places.names("links")
     for name in site.on:
         if name not in machines:
@@ -95,6 +107,16 @@ def _check_names(experiment: Experiment, places: Places, site: Site, problems: P
                 Phrase("check.a-link-of", links=listed(links)),
                 near,
             )
+    volumes = places.names("volumes")
+    for name in site.volumes:
+        if name not in volumes:
+            problems.add(
+                site.line("volumes", name),
+                Phrase("check.placing-name", name=name),
+                name,
+                Phrase("check.a-volume-of", volumes=listed(volumes)),
+                did_you_mean(name, volumes),
+            )
     taken = {*links, *places.names("volumes"), *places.names("measure")}
     for name in site.hosts:
         line, doing = site.line("hosts", name), Phrase("check.placing-name", name=name)
@@ -109,7 +131,7 @@ def _check_names(experiment: Experiment, places: Places, site: Site, problems: P
 
 
 def _check_kinds(experiment: Experiment, site: Site, problems: Problems) -> None:
-    """Note machines that cannot be what a site makes of them."""
+    """Report machines whose kind does not allow their placement on the site."""
     for name, data in values_of(experiment, "machines"):
         if not isinstance(data, Mapping):
             continue
@@ -134,7 +156,7 @@ def _check_kinds(experiment: Experiment, site: Site, problems: Problems) -> None
 
 
 class _Placing:
-    """Puts the parts of one experiment on a site."""
+    """Places the parts of one experiment on a site."""
 
     def __init__(
         self, experiment: Experiment, places: Places, site: Site, splits: Mapping[str, Split]
@@ -148,7 +170,7 @@ class _Placing:
         self.absent: dict[str, dict[str, UnmetRequirement]] = {}
 
     def tree(self) -> dict[str, Any]:
-        """Return the base document on the site."""
+        """Return the base document as placed on the site."""
         lab = self._experiment.tree["lab"]
         assert isinstance(lab, Table)
         whole = _like(lab, {})
@@ -164,7 +186,7 @@ class _Placing:
         return {"lab": whole, "measure": self._renamed(self._experiment.tree["measure"])}
 
     def factor(self, factor: Factor) -> Factor:
-        """Return a factor on the site; levels that cannot be are noted."""
+        """Return a factor as placed on the site; levels that cannot be set there are recorded."""
         return Factor(factor.name, tuple(self._level(factor.name, level) for level in factor.levels))
 
     def _level(self, factor: str, level: Level) -> Level:
@@ -180,7 +202,7 @@ class _Placing:
         return replace(level, sets=sets, factors=tuple(self.factor(inner) for inner in level.factors))
 
     def _change(self, path: str, value: Any) -> tuple[UnmetRequirement | None, dict[str, Any]]:
-        """Return what a path and its value become; where nothing is left of it, why."""
+        """Return a path and its value on the site; if nothing remains of the path, return the reason."""
         targets = self._places.targets(path)
         assert not isinstance(targets, Misled), "the experiment was checked"
         whole = [target for target in targets if not target.words]
@@ -199,10 +221,12 @@ class _Placing:
         return None, {_path(one): self._part(one, value) for one in moved}
 
     def _moved(self, target: Target) -> Iterator[Target]:
-        """Give the places on the site that a place of the lab is."""
+        """Yield the places on the site that correspond to a place in the lab."""
         section, words = target
         if not words:
             yield target
+        elif section.group == "volumes" and section.name in self._site.volumes:
+            return
         elif section.group == "machines":
             yield from self._moved_in_machine(section, words)
         elif section.group == "links" and section.name in self._splits:
@@ -227,6 +251,8 @@ class _Placing:
 
     def _why_absent(self, path: str, target: Target) -> UnmetRequirement:
         name, site = target.section.name, self._site
+        if target.section.group == "volumes":
+            return SiteHasVolume(path=path, site=site.source, volume=name)
         if target.section.group == "links":
             return SiteHasEnds(path=path, site=site.source, link=name)
         if name in site.on:
@@ -234,7 +260,7 @@ class _Placing:
         return SiteSetsNothing(path=path, machine=name, host=computer(site.hosts[name]), key=target.words[0])
 
     def _part(self, target: Target, value: Any) -> Any:
-        """Return the part of a value that belongs at a place of a split link: addresses of its own ends only."""
+        """Return the part of a value for one part of a split link: only the addresses of its ends."""
         renamed = self._renamed(value)
         if (
             target.section.group == "links"
@@ -247,14 +273,16 @@ class _Placing:
         return renamed
 
     def _sections(self, group: str, content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Give sections of a group as they are on the site."""
+        """Yield the sections of a group as they are on the site."""
         for name, data in content.items():
-            if not isinstance(data, Mapping):  # none: a level takes it away
+            if not isinstance(data, Mapping):  # no data: a level removes the section
                 yield from ((each, data) for each in self._names(group, name))
             elif group == "machines" and name in self._site.hosts:
                 yield name, self._host(name, data)
             elif group == "machines" and name in self._site.on:
                 yield name, _like(data, {**self._settled(name, data), "on": self._site.on[name]})
+            elif group == "volumes" and name in self._site.volumes:
+                yield name, placed_volume(self._renamed(data), self._site.volumes[name])
             elif group == "links" and name in self._splits:
                 yield from self._splits[name].sections(self._renamed(data))
             else:
@@ -271,7 +299,7 @@ class _Placing:
         return _like(settled, found | {key: settled[key] for key in kept if key in settled})
 
     def _settled(self, name: str, data: Mapping[str, Any]) -> Table:
-        """Return a machine with settings that name its interfaces as they are there."""
+        """Return a machine whose sysctl settings use the site's interface names."""
         renamed = self._renamed(data)
         if isinstance(settings := renamed.get("settings"), Mapping):
             told = {self._setting(key, name): value for key, value in settings.items()}
@@ -284,7 +312,7 @@ class _Placing:
         return tuple(self._ports.get(word, word) for word in words)
 
     def _setting(self, key: str, machine: str) -> str:
-        """Return a setting's name with the interfaces of the site; a dot in one is written as a slash (sysctl(8))."""
+        """Return a sysctl name with the site's interface names; dots in these names become slashes (sysctl(8))."""
         names = {
             PortRef(old).port.replace(".", "/"): PortRef(new).port.replace(".", "/")
             for old, new in self._ports.items()
@@ -293,7 +321,7 @@ class _Placing:
         return ".".join(names.get(part, part) for part in key.split("."))
 
     def _renamed(self, value: Any) -> Any:
-        """Return a value with the ports of the site in it, keys included."""
+        """Return a value in which the site's ports replace the lab's ports, in keys too."""
         if isinstance(value, Mapping):
             return _like(
                 value,
@@ -315,7 +343,7 @@ def _path(target: Target) -> str:
 
 
 def _like(table: Any, content: Mapping[str, Any], renamed: Mapping[str, str] | None = None) -> Table:
-    """Return content as a table that knows the lines of another one."""
+    """Return content as a table with the line numbers of a given table."""
     made = Table(content, line=getattr(table, "line", 0))
     made.lines |= {(renamed or {}).get(key, key): line for key, line in getattr(table, "lines", {}).items()}
     made.texts |= getattr(table, "texts", {})

@@ -1,6 +1,8 @@
-"""The JSON Schema of the language, and its reference page: both are made from the models."""
+"""Generate the JSON Schema of the language and its reference page from the models."""
 
+import textwrap
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Any, get_origin
 
 from pydantic import BaseModel
@@ -22,15 +24,15 @@ from iolab.experiment.reading.problems import compact
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-NAME = r"^[A-Za-z0-9]([A-Za-z0-9_-]|\[\*\])*$"  # [*]: of each counted machine
+NAME = r"^[A-Za-z0-9]([A-Za-z0-9_-]|\[\*\])*$"  # [*] stands for each counted machine
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the schema of an experiment file."""
+    """Return the JSON Schema of an experiment file."""
     tops = [model for group in described_models().values() for model in group.values()]
     named, whole = models_json_schema([(model, "validation") for model in tops], by_alias=True)
     every = {model.__name__: model for top in tops for model in (top, *models_within(top))}
-    # What a quantity is kept as is nobody's to write.
+    # The internal value of a quantity is not valid in a file.
     written = {name: part for name, part in whole["$defs"].items() if name in every}
     found: dict[str, Any] = {name: _relaxed(part, every[name]) for name, part in written.items()}
     refs = {
@@ -92,6 +94,12 @@ def _top(refs: Mapping[str, list[Any]]) -> dict[str, Any]:
             "description": "Figures over the levels of a factor within a block; one entry, or a list of them.",
             "anyOf": [{"$ref": "#/$defs/Summary"}, {"type": "array", "items": {"$ref": "#/$defs/Summary"}}],
             "examples": [{"over": "rate.frame_size", "ratio": {"rate.direction": ["both-ways", "one-way"]}}],
+        },
+        "expect": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Expectation"}},
+        "margin": {
+            "type": ["string", "number"],
+            "default": "2%",
+            "description": "Largest relative difference that a gate calls equivalent.",
         },
         "site": _site(),
     }
@@ -155,6 +163,38 @@ def _factor_definitions() -> dict[str, Any]:
         },
         "Selectors": {"anyOf": [one, {"type": "array", "items": one}]},
         "Summary": _summary(),
+        "Expectation": _expectation(),
+    }
+
+
+def _expectation() -> dict[str, Any]:
+    bound = {"type": ["string", "number"]}
+    text = {"type": "string"}
+    return {
+        "type": "object",
+        "description": "A result that the run must have: bounds, equivalence, or the limits of the trials.",
+        "additionalProperties": False,
+        "required": ["measure"],
+        "properties": {
+            "measure": text | {"description": "Name of the measure."},
+            "metric": text | {"description": "Metric; absent: the leading metric."},
+            "cell": {"$ref": "#/$defs/Selectors"},
+            "ratio": {
+                "type": "object",
+                "description": "A factor to two of its levels: the first over the second.",
+                "minProperties": 1,
+                "maxProperties": 1,
+                "additionalProperties": {"type": "array", "minItems": 2, "maxItems": 2},
+            },
+            "min": bound | {"description": "Lower bound of the figure or ratio."},
+            "max": bound | {"description": "Upper bound of the figure or ratio."},
+            "equivalent": bound
+            | {"description": "Largest relative difference of the two levels of `ratio`."},
+            "verdict": {
+                "description": "Limits, one of which every trial must have.",
+                "anyOf": [text, {"type": "array", "minItems": 1, "items": text}],
+            },
+        },
     }
 
 
@@ -194,7 +234,7 @@ def _whole(text: str, low: int, high: int, default: int) -> dict[str, Any]:
 
 
 def _relaxed(part: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
-    """Return a model's schema that requires only its kind (a factor may supply the rest)."""
+    """Return a model's schema that requires only its kind, because a factor may supply the other keys."""
     relaxed = {key: value for key, value in part.items() if key != "required"}
     infos = {info.alias or name: info for name, info in model.model_fields.items()}
     relaxed["properties"] = {
@@ -204,7 +244,7 @@ def _relaxed(part: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _plain(part: Mapping[str, Any], info: FieldInfo) -> dict[str, Any]:
-    """Return a key's schema without the title that repeats its name, its default as it would be written."""
+    """Return a key's schema without the redundant title, and with its default in file syntax."""
     plain = {key: value for key, value in part.items() if key not in ("title", "default")}
     value = default(info)
     return plain if value is None else plain | {"default": value}
@@ -212,36 +252,59 @@ def _plain(part: Mapping[str, Any], info: FieldInfo) -> dict[str, Any]:
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
+FEWEST_SAME = 3
+"""Minimum number of consecutive keys that get one common line, because an earlier model describes them in the same
+way."""
+
 TITLES = {"machines": "Machines", "links": "Links", "volumes": "Volumes", "measure": "Measures"}
 
 
 def with_tables(page: str) -> str:
-    """Return a page with the tables between its marks."""
+    """Return a page with the tables inserted between its marks."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return "\n".join((before + BEGIN, "", *_tables(), END + after))
 
 
 def _tables() -> Iterator[str]:
-    told: list[type[BaseModel]] = []
+    described: set[type[BaseModel]] = set()
+    origins: dict[str, str] = {}
     for group, kinds in described_models().items():
         yield f"### {TITLES[group]}\n"
         for kind, model in kinds.items():
-            yield from _table(model, f"`kind: {kind}`" if kind else f"`{group}`")
-            inner = [part for part in models_within(model) if part not in told]
-            told += inner
-            for part in inner:
-                yield from _table(part, f"`{part.__name__}`")
+            yield from _keys(model, f"`kind: {kind}`" if kind else f"`{group}`", origins)
+            for part in models_within(model):
+                if part not in described:
+                    described.add(part)
+                    yield from _keys(part, f"`{part.__name__}`", origins)
 
 
-def _table(model: type[BaseModel], title: str) -> Iterator[str]:
+def _keys(model: type[BaseModel], title: str, origins: dict[str, str]) -> Iterator[str]:
+    """Yield the keys of a model. Several keys in a row that an earlier model has too become one line.
+
+    `origins` maps the line of a key to the title of the first model that has it; the model's lines are added.
+    """
     yield f"**{title}** - {(model.__doc__ or '').strip()}\n"
-    yield "| key | what may be written | if absent | meaning |"
-    yield "|---|---|---|---|"
-    for name, info in model.model_fields.items():
-        meaning = " ".join((info.description or "").split()).replace("|", "\\|")
-        yield f"| `{info.alias or name}` | {_value(info)} | {_default(info)} | {meaning} |"
+    lines = {
+        f"`{info.alias or name}`": f"`{info.alias or name}`: {_described(info)}"
+        for name, info in model.model_fields.items()
+    }
+    for origin, group in groupby(lines, lambda key: origins.get(lines[key])):
+        same = list(group)
+        common = origin is not None and len(same) >= FEWEST_SAME
+        for line in [f"{', '.join(same)}: as for {origin}."] if common else [lines[key] for key in same]:
+            yield textwrap.fill(
+                f"- {line}", 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+            )
+    for line in lines.values():
+        origins.setdefault(line, title)
     yield ""
+
+
+def _described(info: FieldInfo) -> str:
+    """Return the allowed values, the default and the meaning of a key."""
+    meaning = " ".join((info.description or "").split())
+    return f"{_value(info)}{_default(info)}. {meaning}".rstrip()
 
 
 def _value(info: FieldInfo) -> str:
@@ -249,9 +312,7 @@ def _value(info: FieldInfo) -> str:
     kinds = {get_origin(member) for member, _ in members(annotation)}
     named = [f"`{part.__name__}`" for part in models_in(annotation)]
     unit = quantity(annotation)
-    text = (
-        " or ".join(named) if named else unit.noun if unit else str(allowed(annotation)).replace("|", "\\|")
-    )
+    text = " or ".join(named) if named else unit.noun if unit else str(allowed(annotation))
     if named or unit:
         text = ("a list of " if tuple in kinds else "names with " if dict in kinds else "") + text
     return text
@@ -259,4 +320,4 @@ def _value(info: FieldInfo) -> str:
 
 def _default(info: FieldInfo) -> str:
     value = default(info)
-    return "required" if info.is_required() else "-" if value is None else f"`{compact(value)}`"
+    return " (required)" if info.is_required() else "" if value is None else f"; default: `{compact(value)}`"

@@ -1,6 +1,6 @@
-"""A site: where the machines of a lab are, and which cables carry its links. It changes names only.
+"""A site: the hosts of a lab's machines, and the cables of its links. A site changes only names.
 
-It is the key `site` of an experiment, or a small file of its own that the command line names.
+A site is the key `site` of an experiment, or a separate small file that is named on the command line.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,17 +13,18 @@ from iolab.experiment.model.machines import destination
 from iolab.experiment.model.quantities import PortRef
 from iolab.experiment.reading.document import Items, Table, line_of
 from iolab.experiment.reading.problems import Problems, compact, did_you_mean, is_port, listed, name_problem
+from iolab.experiment.site_volumes import read_volumes, written_value
 from iolab.frozen import frozen
 from iolab.locale import Phrase
 from iolab.units import UnitError
 
-KEYS = ("hosts", "on", "cables")
+KEYS = ("hosts", "on", "cables", "volumes")
 
 END_ALLOWED = Phrase("check.interface-of-listed-host")
 
 
 def read_site(table: object, line: int, problems: Problems, within: str = "site") -> Site | None:
-    """Return a site; None and problems noted where it is none. Whether it fits a lab is checked elsewhere."""
+    """Return the site in a table, or report problems and return None. `placement` checks whether a site fits a lab."""
     before = len(problems)
     doing = Phrase("check.reading", place=within)
     if not isinstance(table, Table):
@@ -46,23 +47,26 @@ def read_site(table: object, line: int, problems: Problems, within: str = "site"
     on = {name: _host(parts["on"], name, hosts, within, problems) for name in parts["on"]}
     cables = {name: _ends(parts["cables"], name, hosts, within, problems) for name in parts["cables"]}
     _check_ends(cables, parts["cables"], within, problems)
+    volumes = read_volumes(parts["volumes"], within, problems)
     if len(problems) > before:
         return None
     lines = {(key, name): parts[key].lines[name] for key in KEYS for name in parts[key]}
-    return Site(hosts, on, cables, problems.source, lines)
+    return Site(hosts, on, cables, problems.source, lines, volumes)
 
 
 def written_site(site: Site) -> str:
-    """Return a site as the key `site` of an experiment, to stand at the end of its text."""
+    """Return a site as the text of the key `site`, for the end of an experiment file."""
     hosts = {name: place or "none" for name, place in site.hosts.items()}
     cables = {name: list(ends) for name, ends in site.cables.items()}
     parts: dict[str, Mapping[str, object]] = {"hosts": hosts, "on": dict(site.on), "cables": cables}
     lines = [f"  {key}: {_quoted(part)}" for key, part in parts.items() if part]
-    return "\n".join([f"# Where it was run: {site.source}", "site:", *lines]) + "\n"
+    if site.volumes:
+        lines.append(f"  volumes: {written_value(site.volumes)}")
+    return "\n".join([str(Phrase("check.where-it-ran", source=site.source)), "site:", *lines]) + "\n"
 
 
 def _quoted(part: Mapping[str, object]) -> str:
-    """Return a mapping in YAML's flow style, on one line; where a host is reached is quoted."""
+    """Return a mapping in YAML's flow style, on one line; ssh destinations are quoted."""
     items = (
         f"{name}: {compact(value, 10_000) if isinstance(value, list) else _text(str(value))}"
         for name, value in part.items()
@@ -89,7 +93,7 @@ def _mapping(table: Table, key: str, within: str, problems: Problems) -> Table:
 
 
 def _place(hosts: Table, name: str, within: str, problems: Problems) -> str | None:
-    """Return where a host is reached."""
+    """Return the ssh destination of a host; None: the local host."""
     doing, line, value = Phrase("check.reading-host", place=within, host=name), hosts.lines[name], hosts[name]
     if wrong := name_problem(name, short=True):
         problems.add(line, doing, name, wrong)
@@ -107,7 +111,7 @@ def _no_place(value: object) -> str:
 
 
 def _host(on: Table, name: str, hosts: Mapping[str, object], within: str, problems: Problems) -> str:
-    """Return the host that a machine runs on."""
+    """Return the host on which a machine runs."""
     value = on[name]
     if value not in hosts:
         doing = Phrase("check.reading-on-machine", place=within, machine=name)
@@ -147,7 +151,7 @@ def _ends(
 
 
 def _check_ends(cables: Mapping[str, tuple[str, ...]], table: Table, within: str, problems: Problems) -> None:
-    """Note an interface that two cables end at, and a cable with two ends at one host."""
+    """Report an interface at which two cables end, and a cable with two ends on one host."""
     taken: dict[str, str] = {}
     for name, ends in cables.items():
         doing = Phrase("check.reading-cable", place=within, link=name)
@@ -165,38 +169,38 @@ def _check_ends(cables: Mapping[str, tuple[str, ...]], table: Table, within: str
 
 
 SHARED = ("mtu", "offload")
-"""Keys of a link that hold for the cable and for what joins it to a machine on a host; the others are the cable's."""
+"""Link keys that apply both to the cable and to the links within hosts; other keys apply to one of them."""
 
 LONGEST_NAME = 15
-"""Of a link: it becomes part of interface names [characters]."""
+"""Maximum length of a link name, which becomes part of interface names [characters]."""
 
 
 @frozen
 class Split:
-    """One link of the lab on the site."""
+    """The parts of one lab link on the site."""
 
     name: str
-    """Of the link, which stays that of the cable."""
+    """Name of the lab link, which the cable keeps."""
     cable: tuple[str, ...]
     """Ends of the cable, as host.interface."""
     inner: Mapping[str, tuple[str, ...]]
-    """Name of a link within a host to its ends, the host's interface first."""
+    """Ends of each link within a host, by the link's name, the host's interface first."""
     ports: Mapping[str, str]
-    """Ends of the lab's link that are a host's own, to the interface that they are there."""
+    """Interface on the site, by end of the lab link, for the ends that are ports of a host."""
     shaped: str | None
-    """The link that has the shaped port; None: no port is shaped."""
+    """The link with the shaped port; None: no port is shaped."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All links that it becomes."""
+        """Names of all parts."""
         return (self.name, *self.inner)
 
     def ends_of(self, name: str) -> tuple[str, ...]:
-        """Return the ends whose addresses one of its links gives."""
+        """Return the ends of the lab link whose addresses belong to a part."""
         return self.cable if name == self.name else self.inner[name][1:]
 
     def holders(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the links that a key of the lab's link belongs to; none where the site decides it."""
+        """Return the parts to which a key of the lab link belongs; empty if the site determines the key."""
         key = words[0]
         if key in ("ends", "cable"):
             return ()
@@ -210,7 +214,7 @@ class Split:
         return (self.name,)
 
     def sections(self, data: Mapping[str, Any]) -> Iterator[tuple[str, Table]]:
-        """Give the links that the lab's link becomes; in the data its ports are named as on the site."""
+        """Yield the parts with their data, in which ports have their names on the site."""
         for name in self.names:
             own = {key: value for key, value in data.items() if name in self.holders((key,))}
             if isinstance(addresses := own.get("addresses"), Mapping):
@@ -227,7 +231,7 @@ class Split:
 
 
 def split_links(experiment: Experiment, places: Places, site: Site, problems: Problems) -> dict[str, Split]:
-    """Return what the links with a cable become; what does not fit is noted."""
+    """Return the parts of all links with a cable; report conflicts."""
     found: dict[str, Split] = {}
     taken = set(places.names("links"))
     for name in site.cables:
@@ -244,7 +248,7 @@ def split_links(experiment: Experiment, places: Places, site: Site, problems: Pr
 
 
 def values_of(experiment: Experiment, group: str) -> Iterator[tuple[str, Any]]:
-    """Give every value that a section of the lab has as a whole: in the base document, and by levels."""
+    """Yield every complete value of a section of the lab: in the base document, and in levels."""
     lab = experiment.tree["lab"]
     assert isinstance(lab, Mapping)
     yield from (lab.get(group) or {}).items()
@@ -262,7 +266,7 @@ def _set_whole(level: Level, group: str) -> Iterator[tuple[str, Any]]:
 def _split(
     experiment: Experiment, site: Site, name: str, values: list[Any], taken: set[str], problems: Problems
 ) -> Split | None:
-    """Return what one link becomes."""
+    """Return the parts of one link."""
     cable = site.cables[name]
     interfaces = {site.host_of_end(end): end for end in cable}
     homes = host_of_machines(experiment, site)
@@ -297,7 +301,7 @@ def _split(
 
 
 def host_of_machines(experiment: Experiment, site: Site) -> dict[str, str]:
-    """Return the host that each machine is, or runs on directly; a machine on a guest is on none."""
+    """Return, for each machine, the host that it is, or on which it runs directly; nested guests are omitted."""
     found = {name: name for name in site.hosts} | dict(site.on)
     for name, data in values_of(experiment, "machines"):
         parent = data.get("on") if isinstance(data, Mapping) else None
@@ -314,7 +318,7 @@ def _shaped(
     inner: Mapping[str, tuple[str, ...]],
     problems: Problems,
 ) -> str | None:
-    """Return the link that the shaped port is on, which must be one for all levels."""
+    """Return the link with the shaped port, which must be the same for all levels."""
     shapes = [data.get("shape") for data in values]
     for level in every_level(experiment.factors):
         for path, value in level.sets.items():
@@ -331,7 +335,7 @@ def _shaped(
 
 
 def _inner_name(link: str, host: str, taken: set[str]) -> str:
-    """Return a name for the link within a host, which no other has."""
+    """Return an unused name for a link within a host."""
     name = f"{link}-{host}"[:LONGEST_NAME]
     number = 1
     while name in taken:

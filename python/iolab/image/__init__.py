@@ -1,4 +1,4 @@
-"""Guest images and the QEMU that starts them: made from Debian packages, kept in the user's cache."""
+"""Guest images and the QEMU that starts them: built from Debian packages, stored in the user's cache."""
 
 from iolab.image.build import build, find
 from iolab.image.cache import Cache, Image, Manifest, default_cache

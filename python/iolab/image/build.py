@@ -1,7 +1,8 @@
-"""Build a guest image: a layer with the kernel, a layer with the root, and the agent on top.
+"""Build a guest image from a kernel layer, a root layer and the agent.
 
-Layers are shared: a new agent costs seconds and no network, another flavour only its root. The agent is in an archive
-that the kernel unpacks before anything runs (cpio "newc"; Linux, initramfs-buffer-format).
+Layers are shared: an image with a new agent is built in seconds without a network, and a new flavour needs only a new
+root layer. The agent is in an archive that the kernel unpacks before it starts the first process (cpio "newc"; Linux,
+initramfs-buffer-format).
 """
 
 import os
@@ -31,15 +32,16 @@ from iolab.image.recipe import (
     read_recipe,
     with_packages,
 )
+from iolab.locale import Phrase, Text
 from iolab.registry.images import flavour_of_image
 
 PROGRAMS = (
     "apt-get", "apt-cache", "dpkg-deb", "mmdebstrap", "mksquashfs", "unsquashfs", "depmod", "setpriv", "unshare",
 )  # fmt: skip
 ROOM_BYTES = 1_500_000_000
-"""What the largest flavour needs in the cache while it is built, layers and all."""
-Tell = Callable[[str], None]
-"""Takes one line about what is being done."""
+"""Cache space for building the largest flavour, including its layers [bytes]."""
+Tell = Callable[[Text], None]
+"""Callback that receives progress messages, one line each."""
 MAGIC = b"070701"
 TRAILER = "TRAILER!!!"
 ALIGNMENT_BYTES = 4
@@ -50,11 +52,11 @@ class Entry:
     """One file, folder or device of the archive."""
 
     path: str
-    """Without a slash before it."""
+    """Path without a leading slash."""
     mode: int
-    """Type and permissions, as st_mode."""
+    """Type and permissions, as in st_mode."""
     content: bytes = b""
-    """Of a file."""
+    """File content."""
     device: tuple[int, int] = (0, 0)
     """Major and minor number of a device."""
 
@@ -68,13 +70,13 @@ def build(
     cache: Cache | None = None,
     clock: Clock | None = None,
 ) -> Image:
-    """Return the image of a flavour with this agent inside, building what the cache lacks.
+    """Return the image of a flavour with this agent inside; build the parts that are not in the cache.
 
-    `renew` builds all of it again, with the packages of today.
+    `renew` rebuilds all parts with current packages.
 
     Raises:
-        InputError: no such flavour.
-        UnsupportedError: this computer cannot build it; says why and what to install.
+        InputError: the flavour does not exist.
+        UnsupportedError: this host cannot build the image; the error states the reason and the packages to install.
     """
     cache = cache or default_cache()
     recipe = read_recipe()
@@ -86,7 +88,7 @@ def build(
     digests = name_layers(recipe, wanted, distribution.suite, hash_file(agent_path))
     if not renew and (image := cache.find(digests.image)) is not None:
         return image
-    demand([*PROGRAMS, *(["newuidmap"] if os.geteuid() else [])], "building a guest image")
+    demand([*PROGRAMS, *(["newuidmap"] if os.geteuid() else [])], Phrase("image.building"))
     with cache.locked(tell):
         if not renew and (image := cache.find(digests.image)) is not None:
             return image
@@ -96,20 +98,21 @@ def build(
 
 
 def built_names(cache: Cache | None = None) -> tuple[str, ...]:
-    """Return the names of all flavours, and of the images with more packages of which any was built."""
+    """Return the names of all flavours, and of built images with additional packages."""
     known = tuple(flavour.name for flavour in read_recipe().flavours)
     built = (image.manifest.flavour for image in (cache or default_cache()).list_images())
     return tuple(dict.fromkeys((*known, *(name for name in built if flavour_of_image(name) in known))))
 
 
 def find(flavour: str, agent_path: Path | None = None, *, cache: Cache | None = None) -> Image | None:
-    """Return the built image of a flavour by today's recipe: with this agent inside, or the newest with any.
+    """Return the image of a flavour that was built with the current recipe: with the given agent, or the newest image
+    with any agent.
 
-    Of several, the one with most of the programs that other packages' measures and instruments run today: a package
-    that was installed since then makes no image useless, and planning says which program it lacks.
+    Of several images, return the one that contains the most programs of installed plug-in measures and instruments. A
+    newly installed plug-in does not invalidate images; planning reports missing programs.
 
     Raises:
-        InputError: no such flavour.
+        InputError: the flavour does not exist.
     """
     cache = cache or default_cache()
     recipe = read_recipe()
@@ -126,7 +129,7 @@ def find(flavour: str, agent_path: Path | None = None, *, cache: Cache | None = 
 
 
 class _Build:
-    """One build: what is wanted, and where it goes."""
+    """One build: the recipe, the layers and the target folder."""
 
     def __init__(
         self,
@@ -151,12 +154,12 @@ class _Build:
         self._root = cache.layers / digests.root
 
     def run(self, agent: bytes, renew: bool) -> Image:
-        """Make the layers that are missing (all, to renew), then the image."""
+        """Build the missing layers (with `renew`, all layers), then the image."""
         begin_ns = self._clock.now_ns()
         lacking = [layer for layer in (self._kernel, self._root) if renew or not layer.is_dir()]
         if lacking:
             self._make_layers(lacking)
-        self._tell("putting the image together")
+        self._tell(Phrase("image.assembling"))
         target = self._cache.images / self._digests.image
         with self._cache.new_folder(target) as folder:
             self._assemble(folder, agent)
@@ -166,7 +169,7 @@ class _Build:
         return image
 
     def _make_layers(self, lacking: Sequence[Path]) -> None:
-        """Make layers; those of today's release share the lists of packages."""
+        """Build layers; layers of the same release share the package lists."""
         newer = [layer for layer in lacking if layer == self._kernel and self._flavour.backports]
         for layers_, backported in ((newer, True), ([one for one in lacking if one not in newer], False)):
             if layers_:
@@ -176,7 +179,7 @@ class _Build:
 
     @contextmanager
     def _archive(self, backported: bool) -> Iterator[Archive]:
-        self._tell("fetching the lists of packages")
+        self._tell(Phrase("image.fetching-lists"))
         self._cache.layers.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=self._cache.layers) as folder:
             suite = self._distribution.suite
@@ -188,11 +191,11 @@ class _Build:
     def _make_layer(self, layer: Path, archive: Archive) -> None:
         with self._cache.new_folder(layer) as folder:
             if layer == self._kernel:
-                self._tell("fetching and taking apart the kernel")
+                self._tell(Phrase("image.fetching-kernel"))
                 layers.build_kernel(archive, self._recipe, self._flavour, self._distribution, folder)
             else:
                 archive.demand(self._flavour.packages)
-                self._tell(f"building the root of {self._flavour.name}: half a minute or more")
+                self._tell(Phrase("image.building-root-takes", flavour=self._flavour.name))
                 layers.build_root(archive, self._distribution, self._flavour, folder)
 
     def _assemble(self, folder: Path, agent: bytes) -> None:
@@ -209,7 +212,7 @@ class _Build:
         self._add_boot(folder)
 
     def _add_boot(self, folder: Path) -> None:
-        # A guest starts guests of its own from its own disks: kernel and first stage lie on the second.
+        # A guest starts nested guests from its own disks: kernel and initrd are on the second disk.
         with tempfile.TemporaryDirectory(dir=folder) as work:
             boot = Path(work) / "boot"
             boot.mkdir(mode=0o755)
@@ -223,7 +226,7 @@ class _Build:
                 "-all-root",
                 *layers.SQUASH[4:],
             ]
-            run(argv, "adding kernel and first stage to the disk of modules")
+            run(argv, Phrase("image.adding-boot-files"))
 
     def _describe(self, folder: Path, agent: bytes, begin_ns: int) -> Manifest:
         kernel = layers.read_kernel(self._kernel)
@@ -248,7 +251,7 @@ class _Build:
 
 
 def pack_initrd(agent: bytes, modules: list[tuple[str, bytes]]) -> bytes:
-    """Return the first stage: the agent as /init, the modules, and the list that says their order."""
+    """Return the initrd: the agent as /init, the modules, and the list of their load order."""
     listed = "".join(f"/iolab/modules/{name}\n" for name, _ in modules)
     return pack(
         [
@@ -265,43 +268,38 @@ def _read_agent(path: Path) -> bytes:
     try:
         agent = path.read_bytes()
     except OSError as error:
-        raise UnsupportedError(
-            f"building a guest image: reading the agent {path}: {error.strerror}; run `make setup`"
-        ) from error
+        raise UnsupportedError(Phrase("image.agent-unreadable", path=path, reason=error.strerror)) from error
     if not is_static_program(agent):
-        raise UnsupportedError(
-            f"building a guest image: {path} is no static program, and a guest has no libraries when it starts; "
-            "run `make setup`, or name another agent in IOLAB_AGENT"
-        )
+        raise UnsupportedError(Phrase("image.agent-not-static", path=path))
     return agent
 
 
 def _check_room(cache: Cache) -> None:
     free = shutil.disk_usage(cache.folder).free
     if free < ROOM_BYTES:
+        free_mb, needed_mb = f"{free / 1e6:.0f} MB", f"{ROOM_BYTES / 1e6:.0f} MB"
         raise UnsupportedError(
-            f"building a guest image: {free / 1e6:.0f} MB are free in {cache.folder}; {ROOM_BYTES / 1e6:.0f} MB are "
-            "needed: `iolab image list` shows what can be removed, XDG_CACHE_HOME names another place"
+            Phrase("image.too-little-space", free=free_mb, folder=cache.folder, needed=needed_mb)
         )
 
 
 def folder(path: str) -> Entry:
-    """Return a folder's entry; every folder comes before what is in it."""
+    """Return the archive entry of a folder; every folder must precede its contents."""
     return Entry(path, stat.S_IFDIR | 0o755)
 
 
 def file(path: str, content: bytes, executable: bool = False) -> Entry:
-    """Return a file's entry."""
+    """Return the archive entry of a file."""
     return Entry(path, stat.S_IFREG | (0o755 if executable else 0o644), content)
 
 
 def character_device(path: str, major: int, minor: int) -> Entry:
-    """Return the entry of a character device."""
+    """Return the archive entry of a character device."""
     return Entry(path, stat.S_IFCHR | 0o600, device=(major, minor))
 
 
 def pack(entries: Iterable[Entry]) -> bytes:
-    """Return the archive; equal entries make equal bytes, for it holds no dates and no owners."""
+    """Return the archive; equal entries result in equal bytes, because the archive has no dates and no owners."""
     packed = [_pack_entry(number, entry) for number, entry in enumerate(entries, start=1)]
     return b"".join([*packed, _pack_entry(0, Entry(TRAILER, 0))])
 

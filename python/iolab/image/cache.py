@@ -1,6 +1,6 @@
-"""Where built images lie in the user's cache: find, list, remove, and putting a new one in place all at once.
+"""Store built images in the user's cache: find, list, remove, and add atomically.
 
-A folder has its final name only when it is complete, so what a killed build leaves is never taken for an image.
+A folder gets its final name only when it is complete, so an interrupted build is never mistaken for an image.
 """
 
 import contextlib
@@ -16,51 +16,53 @@ from pydantic import TypeAdapter, ValidationError
 
 from iolab.errors import InputError, Problem, UnsupportedError
 from iolab.files import cache_folder
+from iolab.locale import Phrase, Text
 
 MANIFEST = "image.json"
 SCHEMA = 1
 UNUSED_S = 30 * 86_400
-"""What nobody used for so long is of an older iolab, or of a lab that is gone; as on other hosts."""
+"""Time without use after which an image is removable, because it probably belongs to an older iolab or a deleted lab;
+remote hosts use the same time."""
 UNFINISHED = ".building-"
-"""How the name of a folder begins that is still being made, or was when its maker died."""
+"""Name prefix of folders of unfinished or interrupted builds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What an image says of itself: the content of image.json."""
+    """Description of an image: the content of image.json."""
 
     schema: int = SCHEMA
-    """Version of this file's form."""
+    """Schema version of image.json."""
     digest: str
-    """Of recipe, distribution and agent; the folder's name."""
+    """Digest of recipe, distribution and agent; also the folder name."""
     flavour: str
-    """As an experiment names it."""
+    """Flavour name, as in experiments."""
     suite: str
     """Code name of the Debian release."""
     architecture: str
-    """Debian's name of the kind of computer."""
+    """Debian architecture."""
     kernel_release: str
-    """As uname -r in the guest."""
+    """Kernel release, as printed by `uname -r` in the guest."""
     kernel_version: str
-    """Of the kernel's package."""
+    """Version of the kernel package."""
     agent_sha256: str
-    """Of the agent inside."""
+    """SHA-256 of the agent in the image."""
     kernel_layer: str
-    """Digest of the layer with the kernel."""
+    """Digest of the kernel layer."""
     root_layer: str
-    """Digest of the layer with the root file system."""
+    """Digest of the root file system layer."""
     features: tuple[str, ...]
-    """What the guest's kernel can make, named as in a host's facts."""
+    """Features of the guest's kernel, named as in host facts."""
     sizes_bytes: Mapping[str, int] = field(default_factory=dict)
-    """File to its size [bytes]."""
+    """Size by file name [bytes]."""
     packages_sha256: str
-    """Of packages.txt."""
+    """SHA-256 of packages.txt."""
     built: str
-    """Date and time, ISO 8601."""
+    """Build time, ISO 8601."""
     build_s: float
-    """How long the build took [s]."""
+    """Build duration [s]."""
     added: tuple[str, ...] = ()
-    """Debian packages beyond the recipe: of programs that other packages' measures and instruments run."""
+    """Debian packages beyond the recipe, for programs of plug-in measures and instruments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,59 +70,60 @@ class Image:
     """A built image in the cache."""
 
     folder: Path
-    """Where it lies."""
+    """Image folder."""
     manifest: Manifest
-    """What it says of itself."""
+    """Description of the image."""
 
     @property
     def vmlinux(self) -> Path:
-        """The kernel, an ELF file to be started by PVH."""
+        """Return the kernel, an ELF file that is started through PVH."""
         return self.folder / "vmlinux"
 
     @property
     def initrd(self) -> Path:
-        """The first stage: the agent and the modules it needs to find its disks and its channel."""
+        """Return the initrd: the agent, and the modules for its disks and its channel to the host."""
         return self.folder / "initrd"
 
     @property
     def root(self) -> Path:
-        """The root file system, to be the guest's first disk."""
+        """Return the root file system, the guest's first disk."""
         return self.folder / "root.squashfs"
 
     @property
     def modules(self) -> Path:
-        """Kernel modules, and below boot/ kernel and first stage again; to be the guest's second disk."""
+        """Return the guest's second disk: kernel modules, and copies of kernel and initrd in boot/."""
         return self.folder / "modules.squashfs"
 
     @property
     def xen(self) -> Path | None:
-        """The hypervisor, of a flavour that has one."""
+        """Return the Xen hypervisor; None if the flavour has none."""
         path = self.folder / "xen"
         return path if path.exists() else None
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """Every package inside, as name=version, sorted."""
+        """Return every installed package as name=version, sorted."""
         return tuple((self.folder / "packages.txt").read_text(encoding="utf-8").split())
 
     @property
     def size_bytes(self) -> int:
-        """All files together [bytes]."""
+        """Return the total size of all files [bytes]."""
         return sum(self.manifest.sizes_bytes.values())
 
     @property
     def used_s(self) -> float:
-        """When it was built, or a guest was last started from it [s since 1970]: its folder's time."""
+        """Return the time of the build or of the last guest start [s since 1970], stored as the folder's modification
+        time."""
         return self.folder.stat().st_mtime
 
     def mark_used(self) -> None:
-        """Note that it is used now; what belongs to somebody else is not ours to keep."""
+        """Set the time of last use to now; ignore folders of other users."""
         with contextlib.suppress(OSError):
             os.utime(self.folder)
 
 
 class Cache:
-    """The folders of images, of the layers they share, and of newer hypervisors."""
+    """Folders of images, shared layers, and newer QEMU versions."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -134,18 +137,18 @@ class Cache:
         return tuple(sorted(found, key=lambda image: image.manifest.built, reverse=True))
 
     def list_unused(self, now_s: float) -> tuple[Image, ...]:
-        """Return the images that nobody has used for `UNUSED_S`."""
+        """Return the images that have not been used for `UNUSED_S`."""
         return tuple(image for image in self.list_images() if now_s - image.used_s > UNUSED_S)
 
     def find(self, digest: str) -> Image | None:
-        """Return the image of this digest, if it was built."""
+        """Return the image with this digest; None if it has not been built."""
         return read_image(self.images / digest)
 
     def choose(self, names: tuple[str, ...]) -> tuple[Image, ...]:
-        """Return the images of these flavours or digests (a digest's beginning will do).
+        """Return the images with these flavours or digests (a digest prefix is enough).
 
         Raises:
-            InputError: a name fits no image.
+            InputError: a name matches no image.
         """
         images = self.list_images()
         chosen: dict[Path, Image] = {}
@@ -157,17 +160,16 @@ class Cache:
                 if image.manifest.flavour == name or image.manifest.digest.startswith(name)
             ]
             if not fitting or not name:
-                allowed = (
-                    ", ".join(f"{one.manifest.flavour} ({one.manifest.digest})" for one in images) or "none"
-                )
-                problems.append(Problem("image", "looking for a built guest image", repr(name), allowed))
+                built = [f"{one.manifest.flavour} ({one.manifest.digest})" for one in images]
+                allowed = ", ".join(built) or Phrase("cli.none-found")
+                problems.append(Problem("image", Phrase("image.finding-image"), repr(name), allowed))
             chosen |= {image.folder: image for image in fitting}
         if problems:
             raise InputError(problems)
         return tuple(chosen.values())
 
     def remove(self, images: tuple[Image, ...], emulators: bool = False) -> int:
-        """Delete images, and layers that none of the others is made of; return what was freed [bytes]."""
+        """Delete images, and layers that no remaining image uses; return the freed space [bytes]."""
         before = used_bytes(self.folder)
         if emulators:
             discard(self.emulators)
@@ -184,14 +186,14 @@ class Cache:
         return before - used_bytes(self.folder)
 
     @contextlib.contextmanager
-    def locked(self, waits: Callable[[str], None]) -> Iterator[None]:
-        """Keep other builds out, waiting for one that is at work; then delete what killed ones left."""
+    def locked(self, waits: Callable[[Text], None]) -> Iterator[None]:
+        """Wait for a running build, lock the cache, and delete the folders of interrupted builds."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("a+") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                waits("another build is at work; waiting for its end")
+                waits(Phrase("image.waiting-for-build"))
                 fcntl.flock(lock, fcntl.LOCK_EX)
             for place in (self.images, self.layers, self.emulators):
                 for path in place.glob(f"{UNFINISHED}*"):
@@ -200,7 +202,7 @@ class Cache:
 
     @contextlib.contextmanager
     def new_folder(self, target: Path) -> Iterator[Path]:
-        """Give a folder to fill; it becomes `target` when the block ends well, and is deleted otherwise."""
+        """Yield a folder to fill; rename it to `target` if the block succeeds, and delete it otherwise."""
         target.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=target.parent))
         try:
@@ -213,12 +215,12 @@ class Cache:
 
 
 def default_cache() -> Cache:
-    """Return this user's cache."""
+    """Return the current user's cache."""
     return Cache(cache_folder())
 
 
 def read_image(folder: Path) -> Image | None:
-    """Return the image in a folder; None where there is none, or one of another version of iolab."""
+    """Return the image in a folder; None if there is none, or if its schema version differs."""
     try:
         manifest = _ADAPTER.validate_json((folder / MANIFEST).read_bytes())
     except (OSError, ValidationError):
@@ -232,10 +234,10 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Delete a folder; at once it no longer has a name that means anything.
+    """Delete a folder; it is renamed first, so that its name disappears at once.
 
     Raises:
-        UnsupportedError: it cannot be deleted.
+        UnsupportedError: the folder cannot be deleted.
     """
     if not folder.exists():
         return
@@ -244,11 +246,11 @@ def discard(folder: Path) -> None:
         folder.rename(nameless)
         shutil.rmtree(nameless)
     except OSError as error:
-        raise UnsupportedError(f"deleting {folder}: {error.strerror}") from error
+        raise UnsupportedError(Phrase("image.cannot-delete", folder=folder, reason=error.strerror)) from error
 
 
 def used_bytes(folder: Path) -> int:
-    """Return what a folder takes [bytes]; a file that an image shares with its layer counts once."""
+    """Return the disk usage of a folder [bytes]; a file shared by an image and its layer counts once."""
     files = {}
     for path in folder.rglob("*"):
         with contextlib.suppress(OSError):

@@ -1,6 +1,7 @@
-"""Which QEMU starts a guest: the system's, or a newer one that Debian has ported back, kept in the user's cache.
+"""Choose the QEMU that starts a guest: the system's, or a newer one from Debian backports in the user's cache.
 
-Emulated igb cards and vhost-user need version 8: 7.2 has no igb, and crashes when it emulates a guest with vhost-user.
+Emulated igb cards and vhost-user need QEMU 8: QEMU 7.2 has no igb, and crashes when it emulates a guest with
+vhost-user.
 """
 
 import re
@@ -23,38 +24,39 @@ from iolab.image.packages import (
     unpack,
 )
 from iolab.image.programs import demand, run
+from iolab.locale import Phrase
 
 PROGRAM = "qemu-system-x86_64"
 BACKPORTED = ("qemu-system-x86", "qemu-system-common", "qemu-system-data")
-"""Packages of the newer QEMU; libraries and firmware are those that the system's QEMU came with."""
+"""Packages of the newer QEMU; libraries and firmware are those of the system's QEMU."""
 FIRMWARE = ("usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu")
-"""Where these packages, and the system's, keep data and firmware."""
+"""Folders with data and firmware, in the newer QEMU's packages and in the system's packages."""
 Version = tuple[int, int]
 NEWER: Version = (8, 0)
-"""Version of QEMU that vhost-user without hardware virtualisation, and emulated igb, need."""
+"""Minimum QEMU version for vhost-user without hardware virtualization, and for emulated igb."""
 
 
 @dataclass(frozen=True, slots=True)
 class Emulator:
-    """A QEMU, and how it must be started."""
+    """A QEMU program with its start parameters."""
 
     program: Path
-    """The program."""
+    """Path of the program."""
     version: Version
-    """Major and minor."""
+    """Major and minor version."""
     arguments: tuple[str, ...] = ()
-    """Go before all others."""
+    """Arguments that precede all others."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Beside the caller's own."""
+    """Variables in addition to the caller's environment."""
     files: tuple[str, ...] = ()
-    """The folder that it lies in with its data; empty: those of the system."""
+    """Folder of the program and its data; empty: the system's folders."""
 
 
 def find_qemu(minimum_version: Version = (0, 0), cache: Cache | None = None) -> Emulator:
-    """Return a QEMU of at least this version: the system's if it will do, else the newest in the cache.
+    """Return a QEMU of at least this version: the system's if it is new enough, else the newest in the cache.
 
     Raises:
-        UnsupportedError: there is none; says what makes one.
+        UnsupportedError: no QEMU is new enough; the error states how to install one.
     """
     candidates = [*_find_system(), *find_cached_qemu(cache or default_cache())]
     for emulator in candidates:
@@ -62,25 +64,21 @@ def find_qemu(minimum_version: Version = (0, 0), cache: Cache | None = None) -> 
             return emulator
     wanted = ".".join(map(str, minimum_version))
     if not candidates:
-        raise UnsupportedError(
-            f"looking for QEMU: {PROGRAM} is not on PATH; install the Debian packages qemu-system-x86 seabios ipxe-qemu"
-        )
-    seen = ", ".join(".".join(map(str, emulator.version)) for emulator in candidates)
-    raise UnsupportedError(
-        f"looking for QEMU {wanted} or newer: there is {seen}; `iolab image build qemu` fetches a newer one"
-    )
+        raise UnsupportedError(Phrase("image.no-qemu", program=PROGRAM))
+    versions = [".".join(map(str, emulator.version)) for emulator in candidates]
+    raise UnsupportedError(Phrase("image.qemu-too-old", oldest=wanted, versions=versions))
 
 
 def build_qemu(tell: Tell = lambda _: None, *, renew: bool = False, cache: Cache | None = None) -> Emulator:
-    """Put the newer QEMU of the distribution's backports into the cache and return it.
+    """Add the newer QEMU of the distribution's backports to the cache and return it.
 
     Raises:
-        UnsupportedError: it cannot be fetched, or does not start on this computer.
+        UnsupportedError: the packages cannot be downloaded, or QEMU does not start on this host.
     """
     cache = cache or default_cache()
     if not renew and (cached := find_cached_qemu(cache)):
         return cached[0]
-    demand([*PROGRAMS[:3], PROGRAM], "fetching a newer QEMU")
+    demand([*PROGRAMS[:3], PROGRAM], Phrase("image.fetching-qemu"))
     distribution = read_distribution(OS_RELEASE.read_text(encoding="utf-8"))
     with cache.locked(tell):
         if not renew and (cached := find_cached_qemu(cache)):
@@ -89,16 +87,16 @@ def build_qemu(tell: Tell = lambda _: None, *, renew: bool = False, cache: Cache
         with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=cache.emulators) as work:
             sources = backports(find_sources(distribution.suite), distribution.suite)
             archive = Archive(Path(work), sources)
-            tell("fetching the lists of packages")
+            tell(Phrase("image.fetching-lists"))
             archive.update()
-            tell(f"fetching {' '.join(BACKPORTED)}")
+            tell(Phrase("image.fetching-packages", packages=" ".join(BACKPORTED)))
             suite = f"{distribution.suite}-backports"
             packages = archive.download([f"{name}/{suite}" for name in BACKPORTED], Path(work))
             return _install(cache, packages)
 
 
 def find_cached_qemu(cache: Cache) -> list[Emulator]:
-    """Return those in the cache, the newest first."""
+    """Return the QEMU versions in the cache, the newest first."""
     if not cache.emulators.is_dir():
         return []
     folders = [path for path in cache.emulators.iterdir() if not path.name.startswith(UNFINISHED)]
@@ -112,8 +110,8 @@ def _install(cache: Cache, packages: Sequence[Path]) -> Emulator:
         for package in packages:
             unpack(package, folder)
         if _describe(folder) is None:
-            said = run([folder / "usr/bin" / PROGRAM, "--version"], "starting the newer QEMU")
-            raise UnsupportedError(f"starting the newer QEMU: it says {said.strip()!r} of its version")
+            said = run([folder / "usr/bin" / PROGRAM, "--version"], Phrase("image.starting-qemu"))
+            raise UnsupportedError(Phrase("image.qemu-without-version", output=repr(said.strip())))
     emulator = _describe(cache.emulators / version)
     assert emulator is not None
     return emulator
@@ -128,7 +126,7 @@ def _find_system() -> Iterable[Emulator]:
 
 def _describe(folder: Path) -> Emulator | None:
     program = folder / "usr/bin" / PROGRAM
-    # Without these it would load the modules and read the data of the system's older QEMU.
+    # Without these environment variables, QEMU would load modules and data of the system's older version.
     modules = next(folder.glob("usr/lib/*/qemu"), folder)
     environment = {"QEMU_MODULE_DIR": str(modules)}
     version = _ask_version(program, environment)
@@ -141,7 +139,7 @@ def _describe(folder: Path) -> Emulator | None:
 
 def _ask_version(program: Path, environment: Mapping[str, str]) -> Version | None:
     try:
-        said = run([program, "--version"], "asking QEMU for its version", environment=environment)
+        said = run([program, "--version"], Phrase("image.reading-qemu-version"), environment=environment)
     except UnsupportedError:
         return None
     found = re.search(r"version (\d+)\.(\d+)", said)

@@ -1,8 +1,8 @@
-"""The two layers an image is made of: a kernel with its modules, and a root file system; both from Debian packages.
+"""Build the two layers of an image from Debian packages: a kernel with its modules, and a root file system.
 
-Fills the folder it is given; where that lies, and whether it is needed, is decided by build.py. A distribution's kernel
-is taken apart: the uncompressed kernel, modules in the order of loading, what they offer. Formats: Linux,
-x86/boot.rst and kbuild/modules.rst.
+The functions fill a given folder; build.py decides where this folder is and whether the layer is needed. The kernel
+package is split into the uncompressed kernel, modules in load order, and kernel features. Formats: Linux, x86/boot.rst
+and kbuild/modules.rst.
 """
 
 import gzip
@@ -24,29 +24,30 @@ from iolab.image.cache import Image
 from iolab.image.packages import Archive, Distribution, list_installed, package_version, unpack
 from iolab.image.programs import pipe, run
 from iolab.image.recipe import Flavour, Recipe
+from iolab.locale import Phrase, Text
 from iolab.registry.images import FEATURE_MODULES
 
 VMLINUX = "vmlinux"
 MODULES = "modules.squashfs"
 EARLY = "early"
-"""Folder of the modules of the first stage, named in the order of loading."""
+"""Folder of the initrd's modules, numbered in load order."""
 KERNEL = "kernel.json"
 ROOT = "root.squashfs"
 XEN = "xen"
 PACKAGES = "packages.txt"
 SQUASH = ("-comp", "zstd", "-Xcompression-level", "3", "-no-progress", "-quiet", "-no-recovery")
-"""Level 3 packs the root in 2 s to 90 MB; the default, 15, takes 30 s for 79 MB."""
+"""Compressor options: level 3 packs the root in 2 s to 90 MB; the default, 15, takes 30 s for 79 MB."""
 SCRATCH = "size=4g"
-"""Upper bound of the memory that holds the root while its packages unpack; 0.3 to 0.9 GB are used."""
+"""Size limit of the tmpfs in which the root's packages are unpacked; 0.3 to 0.9 GB are used."""
 UNWANTED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 ON_SCRATCH = 'mount -t tmpfs -o "$1" iolab "$2" && export TMPDIR="$2" && shift 2 && exec "$@"'
 FOLDERS = tuple(f"{base}{name}" for base in ("", "usr/", "usr/local/") for name in ("bin", "sbin"))
-"""Where programs are looked for."""
+"""Folders of programs."""
 TIDY = (
     'cd "$1" && rm -rf etc/apt/sources.list etc/apt/sources.list.d/* etc/resolv.conf etc/hostname etc/machine-id '
     "etc/ssh/ssh_host_* && mkdir -p lib/modules"
 )
-"""Nothing of the machine that builds stays in the image."""
+"""Script that removes traces of the build machine from the image."""
 ELF_HEADER_BYTES = 64
 PT_LOAD, PT_INTERP = 1, 3
 ELF_MAGIC = b"\x7fELF"
@@ -54,29 +55,29 @@ XZ_MAGIC = b"\xfd7zXZ\0"
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 LZ4_MAGIC = b"\x02\x21\x4c\x18"
-"""Of the format that kernels use, which lz4 calls legacy."""
+"""Magic number of lz4's legacy format, which kernels use."""
 HEADER_MAGIC = b"HdrS"
 HEADER_AT = 0x202
 SETUP_SECTORS_AT = 0x1F1
 SECTOR_BYTES = 512
 PAYLOAD_AT = 0x248
-"""Where a bzImage tells offset and length of its packed kernel (boot protocol 2.08)."""
+"""Offset of the payload offset and length in a bzImage (boot protocol 2.08)."""
 SIZE_FIELD_BYTES = 4
-"""The payload ends with its unpacked size."""
+"""Length of the uncompressed size at the end of the payload."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """What a kernel layer says of itself: the content of kernel.json."""
+    """Description of a kernel layer: the content of kernel.json."""
 
     release: str
-    """As uname -r."""
+    """Kernel release, as printed by `uname -r`."""
     package: str
     """Debian package of the kernel, name=version."""
     version: str
-    """Of that package."""
+    """Version of the kernel's package."""
     features: tuple[str, ...]
-    """What it can make, named as in a host's facts."""
+    """Features of the kernel, named as in host facts."""
 
 
 def build_kernel(
@@ -97,7 +98,7 @@ def build_kernel(
         features = _arrange_modules(tree, modules, recipe.early_modules, folder)
         run(
             ["mksquashfs", modules.parent, folder / MODULES, *SQUASH, "-noappend", "-all-root"],
-            "packing modules",
+            Phrase("image.packing-modules"),
         )
     version = package_version(package)
     facts = KernelFacts(release, f"{name}={version}", version, features)
@@ -105,14 +106,14 @@ def build_kernel(
 
 
 def read_kernel(folder: Path) -> KernelFacts:
-    """Return what a kernel layer says of itself."""
+    """Return the description of a kernel layer."""
     return _ADAPTER.validate_json((folder / KERNEL).read_bytes())
 
 
 def _arrange_modules(tree: Path, modules: Path, early: Sequence[str], folder: Path) -> tuple[str, ...]:
     release = modules.name
     base = tree if modules.is_relative_to(tree / "lib") else tree / "usr"
-    run(["depmod", "-b", base, release], "listing the kernel's modules")
+    run(["depmod", "-b", base, release], Phrase("image.listing-modules"))
     for link in ("build", "source"):
         (modules / link).unlink(missing_ok=True)
     dependencies = (modules / "modules.dep").read_text(encoding="utf-8")
@@ -136,17 +137,19 @@ def build_root(archive: Archive, distribution: Distribution, flavour: Flavour, f
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         first = _bootstrap(archive, distribution, packages, Path(scratch))
         second: list[str | Path] = ["mksquashfs", "-", folder / ROOT, "-tar", *SQUASH, "-noappend"]
-        pipe(first, second, f"building the root of the guest image {flavour.name}", log)
+        pipe(first, second, Phrase("image.building-root", flavour=flavour.name), log)
     log.unlink()
-    status = run(["unsquashfs", "-cat", folder / ROOT, "var/lib/dpkg/status"], "reading what was installed")
+    status = run(
+        ["unsquashfs", "-cat", folder / ROOT, "var/lib/dpkg/status"], Phrase("image.reading-packages")
+    )
     installed = sorted([*list_installed(status), *outside])
     (folder / PACKAGES).write_text("".join(f"{line}\n" for line in installed), encoding="utf-8")
 
 
 def programs_in(image: Image) -> frozenset[str] | None:
-    """Return the names of the programs in an image's root; None: they cannot be listed here."""
+    """Return the names of the programs in an image's root; None if they cannot be listed on this host."""
     try:
-        listed = run(["unsquashfs", "-l", image.root, *FOLDERS], "listing the programs of a guest image")
+        listed = run(["unsquashfs", "-l", image.root, *FOLDERS], Phrase("image.listing-programs"))
     except UnsupportedError:
         return None
     return frozenset(line.rpartition("/")[2] for line in listed.splitlines())
@@ -155,9 +158,9 @@ def programs_in(image: Image) -> frozenset[str] | None:
 def _bootstrap(
     archive: Archive, distribution: Distribution, packages: Sequence[str], scratch: Path
 ) -> list[str | Path]:
-    """Return the command that writes a root file system to its output, as a tar archive."""
+    """Return the command that writes a root file system to its output as a tar archive."""
     rooted = os.geteuid() == 0
-    # In memory, and in name spaces that take everything with them when they end.
+    # The root is built in memory, in namespaces: all mounts and processes disappear with them.
     on_scratch = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     on_scratch += ["sh", "-c", ON_SCRATCH, "sh", SCRATCH, str(scratch)]
     return [
@@ -193,38 +196,40 @@ def _only(names: Sequence[str], beginning: str, package: str) -> str:
         if name.startswith(beginning) and not name.endswith("-common"):
             return name
     raise UnsupportedError(
-        f"choosing packages: {package} depends on {', '.join(names) or 'nothing'}; "
-        f"wanted: a package whose name begins with {beginning}"
+        Phrase(
+            "image.no-such-dependency",
+            package=package,
+            packages=", ".join(names) or Phrase("image.nothing"),
+            wanted=beginning,
+        )
     )
 
 
 def extract_vmlinux(image: bytes) -> bytes:
-    """Return the ELF file inside a bzImage: QEMU starts it by PVH in half the time that unpacking it in a guest takes.
+    """Return the ELF file inside a bzImage; QEMU boots this file through PVH in half the time that a guest needs to
+    unpack the image.
 
     Raises:
-        UnsupportedError: it is no bzImage, or packed in a way that is not known here.
+        UnsupportedError: the image is not a bzImage, or uses an unknown compression.
     """
     if image.startswith(ELF_MAGIC):
         return image
     if image[HEADER_AT : HEADER_AT + len(HEADER_MAGIC)] != HEADER_MAGIC:
-        raise UnsupportedError(
-            f"reading the kernel: neither an ELF file nor a bzImage; it begins with {image[:4].hex()}"
-        )
+        raise UnsupportedError(Phrase("image.not-a-kernel", hex=image[:4].hex()))
     offset, length = struct.unpack_from("<II", image, PAYLOAD_AT)
     begin = (image[SETUP_SECTORS_AT] + 1) * SECTOR_BYTES + offset
     payload = image[begin : begin + length]
-    kernel = decompress(payload[:-SIZE_FIELD_BYTES], "the kernel")
+    kernel = decompress(payload[:-SIZE_FIELD_BYTES], Phrase("image.the-kernel"))
     size = struct.unpack("<I", payload[-SIZE_FIELD_BYTES:])[0] if len(payload) == length else -1
     if not kernel.startswith(ELF_MAGIC) or len(kernel) != size:
         raise UnsupportedError(
-            f"unpacking the kernel: {len(kernel)} bytes instead of {size}, beginning with {kernel[:4].hex()}; "
-            "the package is damaged: remove it and build again"
+            Phrase("image.kernel-damaged", size=len(kernel), expected=size, hex=kernel[:4].hex())
         )
     return kernel
 
 
 def is_static_program(program: bytes) -> bool:
-    """Tell whether this is an ELF program that needs no loader (ELF-64, little-endian: no header PT_INTERP)."""
+    """Whether this is an ELF program without a dynamic loader (ELF-64, little-endian, no PT_INTERP header)."""
     if len(program) < ELF_HEADER_BYTES or not program.startswith(ELF_MAGIC + b"\x02\x01"):
         return False
     (table,) = struct.unpack_from("<Q", program, 0x20)
@@ -235,11 +240,11 @@ def is_static_program(program: bytes) -> bool:
     return PT_LOAD in kinds and PT_INTERP not in kinds
 
 
-def decompress(data: bytes, what: str) -> bytes:
-    """Return what a kernel build has packed with xz, zstd, lz4 or gzip; other data as it is if it is an ELF file.
+def decompress(data: bytes, what: Text) -> bytes:
+    """Decompress xz, zstd, lz4 or gzip data; return ELF files unchanged.
 
     Raises:
-        UnsupportedError: damaged, or packed otherwise.
+        UnsupportedError: the data is damaged, or has a different format.
     """
     try:
         if data.startswith(ELF_MAGIC):
@@ -253,31 +258,28 @@ def decompress(data: bytes, what: str) -> bytes:
         if data.startswith(LZ4_MAGIC):
             return subprocess.run(["lz4", "-dcq"], input=data, capture_output=True, check=True).stdout
     except (lzma.LZMAError, zlib.error, OSError, subprocess.CalledProcessError) as error:
-        raise UnsupportedError(f"unpacking {what}: {error}") from error
-    raise UnsupportedError(
-        f"unpacking {what}: it begins with {data[:4].hex()}; known are xz, gzip, zstd, lz4: take another package"
-    )
+        unpacking = Phrase("image.unpacking", what=what)
+        raise UnsupportedError(Phrase("errors.failed-with-reason", what=unpacking, reason=error)) from error
+    raise UnsupportedError(Phrase("image.compression-unknown", what=what, hex=data[:4].hex()))
 
 
 def load_order(dependencies: str, builtin: Collection[str], wanted: Iterable[str]) -> tuple[str, ...]:
-    """Return the files to load for the wanted modules, each after what it depends on.
+    """Return the module files to load, each after its dependencies.
 
-    `dependencies` is the text of modules.dep, `builtin` the names of what is in the kernel already.
+    `dependencies` is the text of modules.dep, `builtin` the names of built-in modules.
 
     Raises:
-        UnsupportedError: a module is neither.
+        UnsupportedError: a module is neither in `dependencies` nor in `builtin`.
     """
     needed_by = dict(_read_dependencies(dependencies))
     files = {module_name(path): path for path in needed_by}
     ordered: dict[str, None] = {}
     for name in map(_plain, wanted):
         if name in files:
-            # modules.dep names everything a module needs, the last first.
+            # modules.dep lists all dependencies of a module, the first to load last.
             ordered |= dict.fromkeys([*reversed(needed_by[files[name]]), files[name]])
         elif name not in builtin:
-            raise UnsupportedError(
-                f"choosing kernel modules: this kernel has no {name}; take another kernel package"
-            )
+            raise UnsupportedError(Phrase("image.kernel-without-module", module=name))
     return tuple(ordered)
 
 
@@ -288,7 +290,7 @@ def _read_dependencies(text: str) -> Iterable[tuple[str, list[str]]]:
 
 
 def offered_features(modules: Collection[str]) -> tuple[str, ...]:
-    """Return the features whose module is there, sorted."""
+    """Return the features whose module is available, sorted."""
     return tuple(sorted(name for name, module in FEATURE_MODULES.items() if _plain(module) in modules))
 
 
@@ -298,7 +300,7 @@ def module_names(text: str) -> frozenset[str]:
 
 
 def module_name(path: str) -> str:
-    """Return the name of the module in a file."""
+    """Return the module name of a file."""
     return _plain(PurePosixPath(path).name.partition(".ko")[0])
 
 

@@ -1,6 +1,6 @@
-"""Debian packages from where the machine's own apt gets them, through an apt with lists of its own.
+"""Download Debian packages from the sources of the machine's apt, with separate package lists.
 
-Needs no root and changes nothing of the machine's apt.
+The download needs no root and does not change the machine's apt.
 """
 
 import contextlib
@@ -12,9 +12,10 @@ from pathlib import Path
 
 from iolab.errors import UnsupportedError
 from iolab.image.programs import demand, run
+from iolab.locale import Phrase
 
 ARCHITECTURES = {"x86_64": "amd64"}
-"""Debian's names of the machines that guests can be built for."""
+"""Debian architecture by machine type (`uname -m`), for the types for which guest images can be built."""
 OS_RELEASE = Path("/etc/os-release")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 COMPONENT = "main"
@@ -22,26 +23,26 @@ COMPONENT = "main"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One place that packages come from, as this machine's apt knows it."""
+    """A package source in this machine's apt configuration."""
 
     address: str
-    """Of the archive."""
+    """Address of the archive."""
     suite: str
-    """Release in that archive."""
+    """Release in the archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The Debian that this machine runs."""
+    """The Debian release of this machine."""
 
     suite: str
-    """Its code name."""
+    """Code name."""
     architecture: str
-    """Debian's name of this kind of computer."""
+    """Debian architecture."""
 
 
 class Archive:
-    """An apt with lists of its own, in a folder of its own."""
+    """An apt configuration with separate package lists in a separate folder."""
 
     def __init__(self, folder: Path, sources: Sequence[Source]) -> None:
         self.sources_list = folder / "sources.list"
@@ -64,61 +65,58 @@ class Archive:
         )
 
     def update(self) -> None:
-        """Fetch the lists of packages."""
-        run(["apt-get", "-qq", *self._options, "update"], "fetching the lists of Debian packages")
+        """Download the package lists."""
+        run(["apt-get", "-qq", *self._options, "update"], Phrase("image.fetching-debian-lists"))
 
     def depends(self, package: str, suite: str | None = None) -> tuple[str, ...]:
-        """Return what a package depends on, by name; as a suite has it, where one is given."""
+        """Return the names of a package's dependencies, in the given suite if there is one."""
         release = () if suite is None else ("-o", f"APT::Default-Release={suite}")
         asked = ["apt-cache", *self._options, *release, "depends", package]
-        said = run(asked, f"asking for the package {package}")
+        said = run(asked, Phrase("image.reading-dependencies", package=package))
         return tuple(line.split()[-1] for line in said.splitlines() if line.strip().startswith("Depends:"))
 
     def demand(self, packages: Iterable[str]) -> None:
-        """Check that there are packages of these names.
+        """Check that the packages exist.
 
         Raises:
-            UnsupportedError: names those that there are not.
+            UnsupportedError: packages are missing; the error lists them.
         """
         asked = ["apt-cache", *self._options, "--generate", "pkgnames"]
-        known = set(run(asked, "listing the Debian packages that there are").split())
+        known = set(run(asked, Phrase("image.listing-packages")).split())
         if absent := sorted(set(packages) - known):
             raise UnsupportedError(
-                f"building a guest image: there is no Debian package {', '.join(absent)} in {COMPONENT} of this "
-                "release; `apt-cache search` finds names"
+                Phrase("image.packages-unknown", packages=", ".join(absent), component=COMPONENT)
             )
 
     def download(self, packages: Sequence[str], folder: Path) -> tuple[Path, ...]:
-        """Fetch packages into a folder and return their files, in that order."""
-        what = f"fetching the Debian packages {' '.join(packages)}"
+        """Download packages into a folder and return their files in the same order."""
+        what = Phrase("image.fetching-packages", packages=" ".join(packages))
         run(["apt-get", "-qq", *self._options, "download", *packages], what, folder)
         return tuple(next(folder.glob(f"{name.partition('/')[0]}_*.deb")) for name in packages)
 
 
 def read_distribution(os_release: str) -> Distribution:
-    """Return what this machine runs, from the text of os-release.
+    """Return this machine's distribution from the text of os-release.
 
     Raises:
-        UnsupportedError: guests cannot be built from its packages.
+        UnsupportedError: guest images cannot be built from the packages of this distribution.
     """
     written = dict(line.split("=", 1) for line in os_release.splitlines() if "=" in line)
     name, suite = (written.get(key, "").strip('"') for key in ("ID", "VERSION_CODENAME"))
     architecture = ARCHITECTURES.get(platform.machine())
     if name != "debian" or not suite or architecture is None:
-        raise UnsupportedError(
-            f"building a guest image: this is {name or 'unknown'} {suite} on {platform.machine()}; "
-            "images are made from the packages of a Debian release on x86_64: build on such a machine"
-        )
+        system, machine = f"{name} {suite}".strip() or "?", platform.machine()
+        raise UnsupportedError(Phrase("image.release-not-supported", system=system, architecture=machine))
     return Distribution(suite, architecture)
 
 
 def find_sources(suite: str) -> tuple[Source, ...]:
-    """Return where this machine's apt gets a release of Debian from, with its updates.
+    """Return the sources of a Debian release and its updates in this machine's apt configuration.
 
     Raises:
-        UnsupportedError: it has no such source.
+        UnsupportedError: apt has no such source.
     """
-    demand(["apt-get", "apt-cache", "dpkg-deb"], "looking for Debian packages")
+    demand(["apt-get", "apt-cache", "dpkg-deb"], Phrase("image.finding-packages"))
     said = run(
         [
             "apt-get",
@@ -127,13 +125,11 @@ def find_sources(suite: str) -> tuple[Source, ...]:
             "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)",
             "Created-By: Packages",
         ],
-        "asking apt for its sources",
+        Phrase("image.reading-sources"),
     )
     found = tuple(dict.fromkeys(_read_sources(said, suite)))
     if not any(source.suite == suite for source in found):
-        raise UnsupportedError(
-            f"looking for Debian packages: apt has no source for {suite} {COMPONENT}; add one to its sources"
-        )
+        raise UnsupportedError(Phrase("image.no-apt-source", suite=suite, component=COMPONENT))
     return found
 
 
@@ -141,24 +137,24 @@ def _read_sources(said: str, suite: str) -> Iterable[Source]:
     for line in said.splitlines():
         address, release, component, origin = line.split("|")
         known = release in (suite, f"{suite}-updates", f"{suite}-security")
-        # An apt that has fetched nothing yet does not know who is behind an address.
+        # Before its first update, apt does not know the origin of an address.
         if known and component == COMPONENT and origin in ("Debian", "", "$(ORIGIN)"):
             yield Source(address, release)
 
 
 def backports(sources: Sequence[Source], suite: str) -> tuple[Source, ...]:
-    """Return the release and what Debian has ported back to it, at the addresses the machine uses already."""
+    """Return the sources with the release's backports added, at the addresses in use."""
     main = [source.address for source in sources if source.suite == suite]
     return (*sources, *(Source(address, f"{suite}-backports") for address in main))
 
 
 def unpack(package: Path, folder: Path) -> None:
-    """Put a package's files into a folder; runs none of its scripts."""
-    run(["dpkg-deb", "-x", package, folder], f"unpacking {package.name}")
+    """Extract a package's files into a folder, without running its scripts."""
+    run(["dpkg-deb", "-x", package, folder], Phrase("image.unpacking", what=package.name))
 
 
 def package_version(package: Path) -> str:
-    """Return the version that a package's file name tells."""
+    """Return the version in a package's file name."""
     return package.name.split("_")[1].replace("%3a", ":")
 
 

@@ -1,6 +1,6 @@
-"""Other programs that an image is built with: run one, or a pipe of two, with errors that say what to install.
+"""Run external programs for building images, alone or as a pipe of two; errors state which packages to install.
 
-They end when this process ends, however it ends.
+The programs are killed when this process ends.
 """
 
 import os
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from iolab.errors import UnsupportedError
+from iolab.locale import Phrase, Text
 
 PACKAGES = {
     "apt-get": "apt",
@@ -22,37 +23,37 @@ PACKAGES = {
     "unsquashfs": "squashfs-tools",
     "zstd": "zstd",
 }
-"""Debian package of a program, where it has another name."""
+"""Debian package by program, if the names differ."""
 SYSTEM_PATHS = "/usr/sbin:/sbin"
-"""depmod lives there, outside an ordinary user's PATH."""
+"""Folders of depmod, outside an ordinary user's PATH."""
 LAST_WORDS_LINES = 6
-"""How much of a failed program's output is shown."""
+"""Maximum number of output lines of a failed program in an error message."""
 
 
-def demand(programs: Sequence[str], purpose: str) -> None:
-    """Refuse when a program is missing.
+def demand(programs: Sequence[str], purpose: Text) -> None:
+    """Raise an error if a program is missing.
 
     Raises:
-        UnsupportedError: names every missing program and the packages that hold them.
+        UnsupportedError: programs are missing; the error lists them and the packages that contain them.
     """
     missing = [program for program in programs if shutil.which(program, path=_path()) is None]
     if missing:
         packages = " ".join(sorted({PACKAGES.get(program, program) for program in missing}))
         raise UnsupportedError(
-            f"{purpose}: this computer has no {', '.join(missing)}; install the Debian packages {packages}"
+            Phrase("image.programs-missing", doing=purpose, programs=missing, packages=packages)
         )
 
 
 def run(
     argv: Sequence[str | Path],
-    doing: str,
+    doing: Text,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a program to its end and return what it printed.
+    """Run a program to completion and return its output.
 
     Raises:
-        UnsupportedError: it ended with another status than 0; carries the end of its output.
+        UnsupportedError: the exit status is not 0; the error contains the end of the output.
     """
     done = subprocess.run(
         [*_BOUND, *map(str, argv)],
@@ -69,11 +70,11 @@ def run(
     return done.stdout
 
 
-def pipe(first: Sequence[str | Path], second: Sequence[str | Path], doing: str, log: Path) -> None:
-    """Run two programs, the first's output into the second's input, until both end.
+def pipe(first: Sequence[str | Path], second: Sequence[str | Path], doing: Text, log: Path) -> None:
+    """Run two programs to completion, with the first's output piped into the second.
 
     Raises:
-        UnsupportedError: one of them failed; carries the end of the log, where both write what they say.
+        UnsupportedError: one of the programs failed; the error contains the end of the log, to which both write.
     """
     with log.open("wb") as said:
         source = subprocess.Popen(
@@ -105,22 +106,22 @@ def pipe(first: Sequence[str | Path], second: Sequence[str | Path], doing: str, 
         raise _failure(doing, second, sink.returncode, log.read_text(errors="replace"))
 
 
-def _failure(doing: str, argv: Sequence[str | Path], status: int, said: str) -> UnsupportedError:
+def _failure(doing: Text, argv: Sequence[str | Path], status: int, said: str) -> UnsupportedError:
     lines = [line.strip() for line in said.splitlines() if line.strip()][-LAST_WORDS_LINES:]
-    words = "; ".join(lines) or "it said nothing"
-    return UnsupportedError(f"{doing}: {argv[0]} ended with status {status}: {words}{_advise(said)}")
+    output = "; ".join(lines) or Phrase("image.no-output")
+    failed = Phrase("image.program-failed", doing=doing, program=argv[0], status=status, output=output)
+    advice = _advise(said)
+    return UnsupportedError(Phrase("errors.with-advice", problem=failed, advice=advice) if advice else failed)
 
 
-def _advise(said: str) -> str:
-    if "No space left" in said or "FATAL ERROR: Failed to write" in said:
-        return "; make room in the cache folder (`iolab image list`, `iolab image remove`) and in memory"
-    if any(word in said for word in _UNREACHABLE):
-        return "; the package archive was not reached: is there a network, and does `apt-get update` work?"
-    return ""
+def _advise(said: str) -> Text:
+    if any(words in said for words in _FULL):
+        return Phrase("image.make-room")
+    return Phrase("image.archive-unreachable") if any(words in said for words in _UNREACHABLE) else ""
 
 
 def _environment(more: Mapping[str, str] | None) -> dict[str, str]:
-    # English messages, for they are looked at; one fixed date, so that equal packages make equal images.
+    # Messages are parsed, so they must be English; a fixed date makes images of equal packages equal.
     fixed = {"PATH": _path(), "LC_ALL": "C.UTF-8", "SOURCE_DATE_EPOCH": "0"}
     return {**os.environ, **fixed, **(more or {})}
 
@@ -130,7 +131,8 @@ def _path() -> str:
 
 
 _BOUND = ("setpriv", "--pdeathsig", "KILL")
-"""What makes a program end with us."""
+"""Command prefix with which the kernel kills the program when this process ends."""
+_FULL = ("No space left", "FATAL ERROR: Failed to write")
 _UNREACHABLE = (
     "Could not resolve",
     "Temporary failure",

@@ -1,6 +1,6 @@
-"""The recipe of guest images: which packages make which flavour, and the digests by which a built one is known.
+"""Read the recipe of guest images: the packages of each flavour, and the digests of built images.
 
-Reads guest/recipe.toml, and which programs iolab's measures and instruments run; builds nothing.
+The module reads guest/recipe.toml and the programs of iolab's measures and instruments; it builds nothing.
 """
 
 import hashlib
@@ -15,50 +15,51 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from iolab.errors import InputError, Problem
+from iolab.locale import Phrase
 from iolab.registry.images import FEATURE_MODULES, PACKAGE, flavour_of_image, image_name, packages_of_image
 from iolab.registry.registry import guest_programs, own_guest_programs
 
 RECIPE = Path(__file__).with_name("recipe.toml")
 MEASURING = "measure"
-"""The group of packages that has the programs of measures and instruments too."""
+"""Package group that also includes the programs of measures and instruments."""
 DIGEST_LETTERS = 16
-"""Of a folder's name: 64 bits, far more than one cache holds images."""
+"""Number of hexadecimal digits in a folder name: 64 bits, enough to avoid collisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """One kind of guest."""
+    """One kind of guest image."""
 
     name: str
-    """As an experiment names it."""
+    """Flavour name, as in experiments."""
     packages: tuple[str, ...]
-    """Debian packages of its root, sorted."""
+    """Debian packages of the root, sorted."""
     xen: str | None
     """Package that depends on the Xen hypervisor and its tools; None: no Xen."""
     kernel: str | None = None
-    """Package that depends on its kernel; None: that of the recipe."""
+    """Package that depends on the kernel; None: the recipe's package."""
     backports: bool = False
-    """Whether the kernel is the one that Debian has ported back from its next release."""
+    """Whether the kernel is from Debian backports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What images are made of."""
+    """Recipe of all images."""
 
     format: int
-    """Version of the way of building."""
+    """Version of the build procedure."""
     kernel_package: str
-    """Package that depends on the kernel itself."""
+    """Package that depends on the kernel package."""
     early_modules: tuple[str, ...]
-    """Kernel modules of the first stage."""
+    """Kernel modules in the initrd."""
     flavours: tuple[Flavour, ...]
-    """Every flavour, with the programs of iolab's own measures and instruments."""
+    """All flavours, including the programs of iolab's own measures and instruments."""
 
     def flavour(self, name: str) -> Flavour:
-        """Return a flavour by name, with the packages that the name has besides.
+        """Return a flavour by name, with the additional packages in the name.
 
         Raises:
-            InputError: there is none of that name, or a package cannot be called so.
+            InputError: the flavour does not exist, or a package name is invalid.
         """
         more = packages_of_image(name)
         wrong = [package for package in more if not PACKAGE.fullmatch(package)]
@@ -67,28 +68,26 @@ class Recipe:
                 packages = tuple(sorted({*flavour.packages, *more}))
                 return replace(flavour, name=image_name(flavour.name, more), packages=packages)
         if wrong:
-            names = "small letters, digits, +, - and ., and commas between packages"
-            raise InputError(
-                [Problem("image", "looking for Debian packages", ", ".join(map(repr, wrong)), names)]
-            )
+            doing, names = Phrase("image.finding-packages"), Phrase("image.package-names")
+            raise InputError([Problem("image", doing, ", ".join(map(repr, wrong)), names)])
         allowed = ", ".join(flavour.name for flavour in self.flavours)
-        raise InputError([Problem("image", "looking for the flavour of a guest image", repr(name), allowed)])
+        raise InputError([Problem("image", Phrase("image.finding-flavour"), repr(name), allowed)])
 
 
 @dataclass(frozen=True, slots=True)
 class Digests:
-    """Names of what one image is built from."""
+    """Digests of an image and its layers."""
 
     kernel: str
-    """Of the layer with kernel and modules."""
+    """Digest of the layer with kernel and modules."""
     root: str
-    """Of the layer with the root file system."""
+    """Digest of the root file system layer."""
     image: str
-    """Of the image: both layers and the agent."""
+    """Digest of the image: both layers and the agent."""
 
 
 def read_recipe(path: Path = RECIPE) -> Recipe:
-    """Return the recipe that came with this program."""
+    """Return the recipe that is part of this program."""
     document = tomllib.loads(path.read_text(encoding="utf-8"))
     groups = TypeAdapter(dict[str, tuple[str, ...]]).validate_python(document["packages"])
     groups[MEASURING] = (*groups[MEASURING], *own_guest_programs().values())
@@ -109,17 +108,17 @@ def _read_flavour(name: str, written: dict[str, Any], groups: dict[str, tuple[st
 
 
 def added_packages(flavour: Flavour) -> tuple[str, ...]:
-    """Return what other packages' measures and instruments need in a flavour beyond the recipe, sorted."""
+    """Return the packages that plug-in measures and instruments need beyond the recipe, sorted."""
     return tuple(sorted(set(guest_programs().values()) - set(flavour.packages)))
 
 
 def with_packages(flavour: Flavour, added: Iterable[str]) -> Flavour:
-    """Return a flavour that has more packages."""
+    """Return a flavour with additional packages."""
     return replace(flavour, packages=tuple(sorted({*flavour.packages, *added})))
 
 
 def name_layers(recipe: Recipe, flavour: Flavour, suite: str, agent_sha256: str) -> Digests:
-    """Return the digests of an image and its layers; they change when what they are made of does."""
+    """Return the digests of an image and its layers, which change with their contents."""
     of = (flavour.kernel or recipe.kernel_package, *(("backports",) if flavour.backports else ()))
     kernel = _digest("kernel", recipe.format, suite, *of, *recipe.early_modules, *FEATURE_MODULES)
     root = _digest("root", recipe.format, suite, flavour.xen, *flavour.packages)
@@ -139,7 +138,7 @@ def hash_file(path: Path) -> str:
 
 @lru_cache
 def _hash_state(path: Path, *_state: int) -> str:
-    """Hash a file once per state of it: the agent's is asked for by every flavour."""
+    """Hash a file once per state, because every flavour needs the agent's digest."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

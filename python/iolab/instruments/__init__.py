@@ -1,4 +1,4 @@
-"""iolab's own instruments, a row each. What they do is in `iolab.trial.instruments`."""
+"""iolab's instruments, each with a row. `iolab.trial.instruments` has their implementations."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from iolab.experiment.experiment import Section
 from iolab.experiment.model.instruments import Capture, Profile, Queues, Samplers, Watch, Wires
 from iolab.experiment.references.view import Place, View
+from iolab.locale import Phrase
 from iolab.registry.rows import AnyInstrumentKind, InstrumentKind, Later
 
 if TYPE_CHECKING:
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
     from iolab.trial.lab_access import Site
 
 MICROSECOND_NS = 1_000
-"""Frames are binned by microseconds."""
+"""Resolution of the times by which frames are assigned to windows [ns]."""
 SHORTEST_FLOW_NS = 10_000
-"""The shortest window in which flows are counted apart (contract/agent-v1.md)."""
+"""Minimum length of windows in which flows are counted separately [ns] (contract/agent-v1.md)."""
 
 
 def _samplers(site: "Site", asked: Samplers) -> "Instrument":
@@ -44,7 +45,7 @@ def _check_at(view: View, section: Section, place: Place, at: str) -> None:
     if at not in view.lab.links and at not in view.ports:
         known = [*view.lab.links, *view.ports]
         place = view.within(section, place, "at")
-        view.add(section, place, at, known, "a link, or a machine.port that a link has")
+        view.add(section, place, at, known, Phrase("instruments.link-or-port"))
 
 
 def _check_watch(view: View, section: Section, place: Place, watch: Watch) -> None:
@@ -62,32 +63,28 @@ def _check_capture(view: View, section: Section, place: Place, capture: Capture)
     except ValueError:
         known = [*view.lab.machines, *view.ports]
         place = (*view.within(section, place, "filter"), "host")
-        view.add(section, place, host, known, "a machine, a machine.port that a link has, or an IP address")
+        view.add(section, place, host, known, Phrase("instruments.machine-port-or-address"))
 
 
 def _check_windows(view: View, section: Section, place: Place, watch: Watch) -> None:
-    allowed = "whole microseconds"
+    allowed = Phrase("instruments.whole-microseconds")
     for window in watch.window:
         if window % MICROSECOND_NS:
             view.say(section, view.within(section, place, "window"), f"{window} ns", allowed)
     if len(set(watch.window)) < len(watch.window):
         seen = ", ".join(f"{window} ns" for window in watch.window)
-        view.say(section, view.within(section, place, "window"), seen, "each length once")
+        view.say(section, view.within(section, place, "window"), seen, Phrase("instruments.each-length-once"))
     if watch.flows and min(watch.window) < SHORTEST_FLOW_NS:
-        seen = f"{watch.flows} flows in windows of {min(watch.window)} ns"
-        view.say(
-            section,
-            view.within(section, place, "flows"),
-            seen,
-            "windows of 10us or more where flows are counted apart",
-        )
+        found = Phrase("instruments.flows-in-windows", flows=watch.flows, window=min(watch.window))
+        allowed = Phrase("instruments.windows-of-flows")
+        view.say(section, view.within(section, place, "flows"), found, allowed)
 
 
 def _check_profile(view: View, section: Section, place: Place, profile: Profile) -> None:
     for name in profile.on:
         if name not in view.lab.machines:
             within = view.within(section, place, "on")
-            view.add(section, within, name, list(view.lab.machines), "a machine of the lab")
+            view.add(section, within, name, list(view.lab.machines), Phrase("instruments.machine-of-lab"))
 
 
 def _profile_needs(lab: "Lab", asked: Profile, purpose: "Purpose") -> "Iterator[Wanted]":
@@ -113,4 +110,4 @@ KINDS: tuple[AnyInstrumentKind, ...] = (
         lab_needs=_profile_needs,
     ),
 )
-"""The table."""
+"""Row of each kind, by name."""

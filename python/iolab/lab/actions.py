@@ -1,9 +1,10 @@
-"""What an agent does and reads to make a part of a lab, as values; each change knows its undo, or the agent does."""
+"""Actions and readings with which an agent builds and reads back a lab, as values; each change has an undo."""
 
 from dataclasses import field
 from typing import Literal
 
 from iolab.experiment.model.impairments import Impairments
+from iolab.experiment.model.targets import SecretSource
 from iolab.frozen import frozen
 from iolab.lab.guests.guest import Guest
 from iolab.lab.links.pacer import Pacing
@@ -13,101 +14,101 @@ from iolab.messages.commands import CommandNote
 
 @frozen
 class Command:
-    """A program to run; never given to a shell."""
+    """A program to run, without a shell."""
 
     argv: tuple[str, ...]
     """Program and arguments."""
     netns: str | None = None
-    """Network namespace to run in; None: the agent's own."""
+    """Network namespace in which the command runs; None: the agent's namespace."""
 
 
 @frozen
 class Setting:
-    """A kernel setting: a file below /proc/sys or /sys, or the CPUs of an interrupt."""
+    """A kernel setting: a file below /proc/sys or /sys, or the CPU affinity of an interrupt."""
 
     path: str
     """The file."""
     netns: str | None = None
-    """Network namespace to see it from; None: the agent's own."""
+    """Network namespace in which the file is opened; None: the agent's namespace."""
 
 
 @frozen
 class DeviceState:
-    """A reference device that the agent runs."""
+    """The state of a reference device that the agent runs."""
 
     device: str
-    """Its id."""
+    """ID of the device."""
 
 
 @frozen
 class WireState:
-    """A wire that the agent runs."""
+    """The state of an emulated link that the agent runs."""
 
     wire: str
-    """Its id."""
+    """ID of the emulated link."""
 
 
 @frozen
 class GuestState:
-    """A running guest, as its hypervisor and its threads' affinities tell of it (JSON, see `GuestThreads`)."""
+    """The state of a running guest, from its hypervisor and its threads' affinities (JSON, see `GuestThreads`)."""
 
     guest: str
-    """The machine's name."""
+    """Name of the machine."""
 
 
 @frozen
 class InterruptState:
-    """Which CPUs take the interrupts of a card: "0-3", and more such lists where its interrupts differ."""
+    """The CPU affinity of a NIC's interrupts: "0-3"; several lists if the interrupts differ."""
 
     interface: str
-    """The card, in the kernel's own namespace."""
+    """The NIC, in the kernel's initial namespace."""
 
 
 @frozen
 class ProcessorState:
-    """How the processors of a kernel run: the governors of its CPUs, or whether turbo is on."""
+    """The processor settings of a kernel: the governors of its CPUs, or whether turbo is on."""
 
     what: Literal["governor", "turbo"]
-    """Which of it."""
+    """The setting: governor or turbo."""
 
 
 Source = Command | Setting | DeviceState | WireState | GuestState | InterruptState | ProcessorState
-"""What something is read from."""
+"""The source of a reading."""
 
 
 @frozen
 class Reading:
-    """What to read on a host, and what to look for in it. Equal `source`s are read only once."""
+    """A value to read on a host. Equal sources are read only once."""
 
     source: Source
-    """What gives the text: the output of a command, the value of a setting, a device's counters, a guest, ..."""
+    """Source of the text: the output of a command, the value of a setting, the counters of a device, a guest, ..."""
     how: How
-    """What to take from the text."""
+    """The value to extract from the text."""
 
 
 @frozen
 class Expectation:
-    """What reading back must show."""
+    """A reading, and the value that it must return."""
 
     reading: Reading
-    """Where to look."""
+    """The reading that returns the value."""
     expected: str
-    """The text that must be seen."""
+    """The expected text."""
     what: str
-    """In words, for messages: "mtu of near.eth0"."""
+    """Description for messages: "mtu of near.eth0"."""
     tolerance: int = 0
-    """For whole numbers: how far the value read may lie from `expected` (tc rounds rates and bursts)."""
+    """For whole numbers: maximum difference from `expected` (tc rounds rates and bursts)."""
     patience_ns: int = 0
-    """How long it may take after a change until it holds, where that is longer than for others [ns]."""
+    """Maximum time after a change until the value is as expected, if it is longer than the default [ns]."""
 
 
 def extract(reading: Reading, text: str) -> str | None:
-    """Return the value that `text`, as its source gave it, shows; None where it shows nothing of it."""
+    """Return the value in `text`, the output of the source; None if the text does not contain the value."""
     return value_shown(reading.how, text)
 
 
 def holds(expectation: Expectation, value: str | None) -> bool:
-    """Tell whether a value that was read meets the expectation."""
+    """Whether a value that was read meets the expectation."""
     if value is None or not expectation.tolerance:
         return value == expectation.expected
     try:
@@ -117,201 +118,204 @@ def holds(expectation: Expectation, value: str | None) -> bool:
 
 
 ORIGINAL = "{original}"
-"""Stands in an undo's argv for the words that `Run.original` read before the change."""
+"""Placeholder in an undo's argv for the words that `Run.original` read before the change."""
 FOUND = "{found}"
-"""Stands in a change's argv for the words that `Run.find` read before it."""
+"""Placeholder in a change's argv for the words that `Run.find` read before the change."""
 
 
 @frozen
 class TypedCommand:
-    """A command as a person would type it, and its undo."""
+    """A command as typed in a shell, and its undo."""
 
     do: Command
     """The change."""
     undo: Command | None = None
-    """Takes it back; None: there is nothing to take back, or undoing another one does it."""
+    """The undo; None: no undo is needed, or the undo of a different command reverts the change."""
     notes: tuple[CommandNote, ...] = ()
-    """What its words leave open: files that are open for it, and whose thread a number is."""
+    """Explanations of the numbers in the command: open file descriptors and thread IDs."""
 
 
 @frozen
 class CreateNetns:
-    """Make a network namespace with its loopback up; undone by removing it."""
+    """Create a network namespace with its loopback interface up; the undo removes the namespace."""
 
     name: str
-    """As `ip netns` shows it."""
+    """Name of the namespace, as in `ip netns`."""
 
 
 @frozen
 class Run:
-    """Run a command; its undo is journalled first."""
+    """Run a command after its undo is written to the journal."""
 
     do: Command
     """The change."""
     undo: Command | None = None
-    """Takes it back, harmless where the change did not happen; None: undoing what it needs takes it away."""
+    """The undo, which is harmless if the change was not made; None: the undo of a resource that this one needs
+    reverts the change."""
     original: Reading | None = None
-    """What to read before the change; its words replace "{original}" in the undo."""
+    """Value to read before the change; its words replace "{original}" in the undo."""
     find: Reading | None = None
-    """What to read before the change; its words replace "{found}" in it."""
+    """Value to read before the change; its words replace "{found}" in the change."""
+    secret: SecretSource | None = None
+    """Place of a secret that the command reads from its standard input; None: its standard input is empty."""
 
 
 @frozen
 class Write:
-    """Write a kernel setting; undone by writing the original back."""
+    """Write a kernel setting; the undo restores the original value."""
 
     path: str
     """The file."""
     netns: str | None
-    """Network namespace to see it from; None: the agent's own."""
+    """Network namespace in which the file is opened; None: the agent's namespace."""
     value: str
-    """What to write."""
+    """The new value."""
     absent_ok: bool = False
-    """True: where this kernel has no such file, there is nothing to do."""
+    """True: the action is skipped if the kernel has no such file."""
 
 
 @frozen
 class Tell:
-    """Write a word into a file below /sys that tells the kernel to do something, and keeps no value.
+    """Trigger an action of the kernel by writing a word to a file below /sys; the file keeps no value.
 
-    Nothing takes it back but undoing what it needs.
+    The action has no separate undo; the undo of a resource that this one needs reverts the action.
     """
 
     path: str
     """The file."""
     word: str
-    """What to write; "{found}" stands for what `find` reads."""
+    """The word; "{found}" stands for the value that `find` reads."""
     find: Reading | None = None
-    """What to read before."""
+    """Value to read before the action."""
 
 
 @frozen
 class PinNapi:
-    """Let a kernel thread of its own take in the frames of an interface, on one CPU (threaded NAPI).
+    """Let a kernel thread on one CPU receive the frames of an interface (threaded NAPI).
 
-    Undone with the interface. Where the kernel has no such threads, or an ordinary user may not move them, the trial
-    says so: it is no failure.
+    The kernel removes the setting with the interface. If the kernel has no NAPI threads, or does not let an ordinary
+    user pin them, the trial gets a warning and does not fail.
     """
 
     interface: str
     """The interface."""
     netns: str | None
-    """Network namespace it lives in."""
+    """Network namespace of the interface."""
     cpu: int
-    """Where the thread runs."""
+    """CPU of the thread."""
     priority: int | None = None
-    """SCHED_FIFO priority; None: as other threads."""
+    """SCHED_FIFO priority; None: normal scheduling."""
     queues: int = 1
-    """Receive queues of the interface: each has a thread."""
+    """Number of receive queues of the interface: each has a thread."""
 
 
 @frozen
 class StartDevice:
-    """Have the agent send what comes in at an interface out of another one; undone by stopping it."""
+    """Let the agent forward frames from one interface to another; the undo stops the device."""
 
     device: str
-    """Its id."""
+    """ID of the device."""
     netns: str | None
     """Network namespace of both interfaces."""
     interface: str
-    """Where frames come in."""
+    """Interface that receives the frames."""
     towards: str
-    """The interface they leave by."""
+    """Interface that sends the frames."""
     impairments: Impairments = field(default_factory=Impairments)
-    """What it does to frames."""
+    """Impairments of the frames."""
     cpu: int | None = None
-    """Of the thread that does it; None: it may run anywhere, or no thread is needed."""
+    """CPU of the forwarding thread; None: any CPU, or no thread is needed."""
     priority: int | None = None
-    """SCHED_FIFO priority of that thread; None: as other threads."""
+    """SCHED_FIFO priority of the thread; None: normal scheduling."""
 
 
 @frozen
 class StartWire:
-    """Have the agent make two interfaces and carry frames between them; undone by stopping it."""
+    """Let the agent create two interfaces and carry frames between them; the undo stops the emulated link."""
 
     wire: str
-    """Its id."""
+    """ID of the emulated link."""
     ends: tuple[tuple[str | None, str], tuple[str | None, str]]
     """Network namespace and name of each interface."""
     super_frames: bool = True
-    """False: every frame comes apart."""
+    """False: GSO super-frames are segmented into frames."""
     veth_frame_bytes: int | None = None  # without FCS
-    """The longest frame, where its ends are to be veth pairs; None: taps."""
+    """Maximum frame size, if the ends are to be veth pairs; None: taps."""
     priority: int | None = None
-    """SCHED_FIFO priority of its thread, where its agent may give one; None: as other threads."""
+    """SCHED_FIFO priority of the thread, if the agent may set it; None: normal scheduling."""
     apart: bool = False
-    """Whether its thread keeps one CPU, and others handle the frames that it gives, where there are others."""
+    """Whether the thread keeps one CPU and the receivers of its frames use other CPUs, if there are any."""
 
 
 @frozen
 class ImpairWire:
-    """Have a wire do something to the frames of both directions; it runs on, and stopping it is all the undo."""
+    """Set the impairments of an emulated link in both directions while it runs; stopping the link is the undo."""
 
     wire: str
-    """Its id."""
+    """ID of the emulated link."""
     ways: tuple[Impairments, Impairments]
-    """What it does to the frames that its first end sends, and to those of the second."""
+    """Impairments of the frames that the first end sends, and of those that the second end sends."""
     memory_bytes: tuple[int, int]
-    """What the frames of each direction may take."""
+    """Maximum memory for the frames of each direction."""
     pacing: tuple[Pacing | None, Pacing | None] = (None, None)
-    """What spaces the frames of each direction before."""
+    """Pacer of each direction, which frames pass through before the impairments."""
 
 
 @frozen
 class StartGuest:
-    """Start a virtual machine and wait until its agent answers; undone by ending it.
+    """Start a virtual machine and wait until its agent answers; the undo stops the virtual machine.
 
-    What its parent's agent must have made before: the backends of its cards. After it, resources whose `kernel` is
-    this guest's name can be made.
+    The parent's agent must have created the backends of the guest's NICs. Afterwards, resources with this guest as
+    their `kernel` can be created.
     """
 
     guest: Guest
     """The guest."""
     nested: bool = False
-    """Its parent is itself a guest of the lab."""
+    """Whether the parent is itself a guest of the lab."""
 
 
 @frozen
 class PinGuest:
-    """Keep the virtual CPUs of a running guest, and the threads that carry its frames, on CPUs of its parent.
+    """Pin the virtual CPUs of a running guest, and the threads that carry its frames, to CPUs of its parent.
 
-    It needs no restart, and no undo: a guest that ends takes its threads along.
+    Pinning needs neither a restart nor an undo: the threads end with the guest.
     """
 
     guest: str
-    """The machine's name."""
+    """Name of the machine."""
     vcpus: tuple[int, ...]
-    """The parent's CPU of each virtual CPU; empty: any."""
+    """The parent's CPU for each virtual CPU; empty: any."""
     carriers: tuple[int, ...] = ()
-    """The parent's CPUs of vhost threads and of the hypervisor's own threads; empty: any."""
+    """The parent's CPUs for vhost threads and the hypervisor's own threads; empty: any."""
 
 
 @frozen
 class SpreadInterrupts:
-    """Let some CPUs take the interrupts of a card; undone by writing back which took each before.
+    """Set the CPUs that handle the interrupts of a NIC; the undo restores the affinity of each interrupt.
 
-    How many interrupts a card has is found when it is done.
+    The number of interrupts is determined when the action runs.
     """
 
     interface: str
-    """The card, in the kernel's own namespace."""
+    """The NIC, in the kernel's initial namespace."""
     cpus: tuple[int, ...]
     """The CPUs."""
     queues: int | None = None
-    """With how many queues; a card that gets others moves its interrupts itself, so it must be done again."""
+    """Number of queues; a NIC with a new number of queues resets its affinities, so the action must be repeated."""
 
 
 @frozen
 class TuneProcessors:
-    """Let all processors of a kernel run in some way; undone by writing back what each had before.
+    """Set the governor or turbo of all processors of a kernel; the undo restores the original value of each file.
 
-    Which files say so depends on the driver, and is found when it is done.
+    The files depend on the driver and are determined when the action runs.
     """
 
     what: Literal["governor", "turbo"]
-    """Which of it."""
+    """The setting: governor or turbo."""
     value: str
-    """The governor; on or off."""
+    """The governor, or the state of turbo: on or off."""
 
 
 Action = (
@@ -321,7 +325,7 @@ Action = (
 
 
 def filled(command: Command, words: str, place: str = ORIGINAL) -> Command:
-    """Return the command with `words` in place of "{original}", or of `place`."""
+    """Return the command with `words` in place of "{original}" or of the given placeholder."""
     argv: list[str] = []
     for word in command.argv:
         argv.extend(words.split() if word == place else [word])

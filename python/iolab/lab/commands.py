@@ -1,6 +1,6 @@
-"""An action as the commands that a person would type, each with its undo, and as the request to an agent. Pure.
+"""Convert an action to shell commands with their undo, and to the agent's request. Pure.
 
-The same for a plan, for what is sent, and for commands.jsonl: they differ only in what was found by then.
+Plans, requests and commands.jsonl use the same commands; they differ only in the values that are already known.
 """
 
 import json
@@ -40,41 +40,42 @@ from iolab.messages.commands import (
     NapiThreads,
     NoNapiThread,
     OtherThreads,
+    ReadsSecret,
     VcpuThread,
 )
 
 EVERY_CPU = "0-1023"
-"""The kernel takes those that there are."""
+"""CPU range that includes all CPUs; the kernel ignores CPUs that do not exist."""
 ANYWHERE = "all"
-"""Any CPU, in the words of xl."""
+"""Any CPU, in the syntax of xl."""
 
 
 @frozen(kw_only=True)
 class Found:
-    """What is found when an action is carried out; where it is absent, words in capitals or braces stand for it."""
+    """Values that are read when an action runs; placeholders in capitals or braces stand for unknown values."""
 
     value: str = FOUND
-    """What `Run.find` or `Tell.find` read."""
+    """Value that `Run.find` or `Tell.find` read."""
     original: str = ORIGINAL
-    """What there was before."""
+    """Original value before the change."""
     paths: tuple[str, ...] | None = None
     """Files of interrupts or processors."""
     originals: Mapping[str, str] = field(default_factory=dict)
-    """What was in each of them before."""
+    """Original value of each file."""
     threads: tuple[str, ...] | None = None
-    """Process ids of the threads of an interface."""
+    """Process IDs of an interface's threads."""
     guest: Guest | None = None
     """The guest whose threads are pinned."""
     vcpus: Mapping[int, str] | None = None
-    """Thread id of each of its virtual CPUs."""
+    """Thread ID of each virtual CPU, by the CPU's index."""
     carriers: Mapping[str, str] | None = None
-    """Thread id to name of each of its other threads."""
+    """Name of each of the guest's other threads, by thread ID."""
     start: GuestStart | None = None
-    """How a guest is started."""
+    """Start parameters of a guest."""
 
 
 PLANNED = Found()
-"""Nothing was looked for yet."""
+"""Values of a plan: nothing has been read yet."""
 
 
 def commands_of(action: Action, found: Found = PLANNED) -> tuple[TypedCommand, ...]:
@@ -88,7 +89,8 @@ def commands_of(action: Action, found: Found = PLANNED) -> tuple[TypedCommand, .
             return (TypedCommand(setting_command(path, netns, value), undo),)
         case Run(do, undo):
             back = None if undo is None else filled(undo, found.original)
-            return (TypedCommand(filled(do, found.value, FOUND), back),)
+            notes = () if action.secret is None else (ReadsSecret(place=action.secret.place),)
+            return (TypedCommand(filled(do, found.value, FOUND), back, notes),)
         case Tell(path, word):
             return (TypedCommand(_echo(word.replace(FOUND, found.value), path)),)
         case PinNapi():
@@ -104,7 +106,7 @@ def commands_of(action: Action, found: Found = PLANNED) -> tuple[TypedCommand, .
 
 
 def _napi_commands(action: PinNapi, found: Found) -> tuple[TypedCommand, ...]:
-    """Return what gives an interface its threads and places them; there may be none to place."""
+    """Return the commands that enable threaded NAPI on an interface and pin the threads, if there are any."""
     interface = action.interface
     threads = found.threads
     if threads is None:
@@ -120,7 +122,7 @@ def _napi_commands(action: PinNapi, found: Found) -> tuple[TypedCommand, ...]:
 
 
 def _pin_commands(action: PinGuest, found: Found) -> tuple[TypedCommand, ...]:
-    """Return what puts a guest's threads where they shall be: of a domain its virtual CPUs alone."""
+    """Return the commands that pin a guest's threads; for a Xen domain, only its virtual CPUs."""
     name, guest = action.guest, found.guest
     if guest is not None and guest.engine == "xen":
         wanted = [str(cpu) for cpu in action.vcpus or guest.own_cpus] or [ANYWHERE] * guest.cpus
@@ -151,14 +153,14 @@ def _pin_commands(action: PinGuest, found: Found) -> tuple[TypedCommand, ...]:
 
 
 def _file_commands(action: SpreadInterrupts | TuneProcessors, found: Found) -> TypedCommand:
-    """Return the command that writes the same thing into several files."""
+    """Return the command that writes the same word to several files."""
     words = file_words(action, found.paths or _planned_paths(action))
     back = {path: found.originals.get(path, found.original) for path in words}
     return TypedCommand(_script(words), _script(back))
 
 
 def file_words(action: SpreadInterrupts | TuneProcessors, paths: tuple[str, ...]) -> dict[str, str]:
-    """Return what is written into each file."""
+    """Return the word to write to each file."""
     if isinstance(action, SpreadInterrupts):
         return dict.fromkeys(paths, cpu_ranges(action.cpus))
     return {path: processor_word(action, path) for path in paths}
@@ -175,7 +177,7 @@ def _script(words: Mapping[str, str]) -> Command:
 
 
 def setting_command(path: str, netns: str | None, value: str) -> Command:
-    """Return the command by which a person would write a kernel setting; the agent writes the file itself."""
+    """Return the shell command equivalent to writing a kernel setting; the agent writes the file directly."""
     if not path.startswith("/proc/sys/"):
         return _echo(value, path, netns)
     name = path.removeprefix("/proc/sys/").translate(str.maketrans("/.", "./"))
@@ -187,12 +189,12 @@ def _echo(value: str, path: str, netns: str | None = None) -> Command:
 
 
 def threads_path(interface: str) -> str:
-    """Return the setting that gives an interface threads of its own."""
+    """Return the path of the setting that enables threaded NAPI on an interface."""
     return f"/sys/class/net/{interface}/threaded"
 
 
 def scheduled(priority: int | None, pid: str) -> tuple[str, ...]:
-    """Return the command that gives a thread a SCHED_FIFO priority, or makes it one as others."""
+    """Return the command that sets a thread's SCHED_FIFO priority, or normal scheduling."""
     return (
         ("chrt", "--other", "-p", "0", pid)
         if priority is None
@@ -201,7 +203,7 @@ def scheduled(priority: int | None, pid: str) -> tuple[str, ...]:
 
 
 def _device(action: StartDevice) -> tuple[str, ...]:
-    """Return what the agent is asked for, as a command: a reference device is a part of it."""
+    """Return the request for a reference device, which is a part of the agent, as a command."""
     given = (
         ("impairments", json.dumps(action.impairments.stages(), separators=(",", ":"))),
         ("seed", action.impairments.seed),
@@ -217,7 +219,7 @@ def _end(action: StartDevice) -> tuple[str, ...]:
 
 
 def _of_agent(action: StartDevice | StartWire | ImpairWire) -> TypedCommand:
-    """Return what is a part of the agent, as if it were a program."""
+    """Return the command of a part of the agent, as if the part were a separate program."""
     match action:
         case StartDevice(_, netns):
             return TypedCommand(Command(_device(action), netns), Command(_end(action), netns))
@@ -265,16 +267,16 @@ def _stages(pacing: Pacing | None) -> tuple[Stage, ...]:
 
 @frozen
 class Request:
-    """What an agent is asked for."""
+    """A request to an agent."""
 
     method: str
-    """As contract/agent-v1.md names it."""
+    """Method name in contract/agent-v1.md."""
     params: Mapping[str, object]
-    """Its parameters."""
+    """Parameters of the method."""
 
 
 Asked = CreateNetns | Write | Run | Tell | StartDevice | StartWire | ImpairWire
-"""An action that is one request of an agent."""
+"""An action that consists of one agent request."""
 
 
 def request_of(
@@ -283,7 +285,7 @@ def request_of(
     command: TypedCommand,
     found: Found,
 ) -> Request:
-    """Return the request that carries an action out; `command` is the first of its commands."""
+    """Return the request that performs an action; `command` is the first of its commands."""
     match action:
         case CreateNetns(name):
             return Request("netns.create", {"name": name})

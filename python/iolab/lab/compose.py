@@ -1,7 +1,7 @@
-"""Lab -> resources in dependency order. Pure: nothing is executed, and no host is asked.
+"""Compose the resources of a lab in dependency order. Pure: nothing is executed, and no host is contacted.
 
-A resource says on which kernel it is made: this computer's, that of a host reached by ssh, or that of a guest, which
-an earlier resource starts.
+Each resource names the kernel on which it is created: that of the local host, of a host reached through ssh, or of a
+guest that an earlier resource starts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from iolab.lab.ports.resources import bridge_resources, port_resources
 from iolab.lab.readback.values import Value
 from iolab.lab.resources import Resource
 from iolab.lab.services import standing_resources
-from iolab.lab.topology import NAME_PREFIX, Topology, make_topology, netns_of, topology_of
+from iolab.lab.topology import Topology, netns_of, topology_of
 from iolab.lab.volumes.resources import volume_resources
 from iolab.locale import Phrase
 
@@ -37,20 +37,20 @@ def compose(
     lab: Lab,
     *,
     placement: Placement | None = None,
-    prefix: str = NAME_PREFIX,
     cpus: int | None = None,
     other_cpus: Mapping[str, int] = NONE_KNOWN,
     orders: Mapping[str, Sequence[int]] = NO_ORDER,
 ) -> tuple[Resource, ...]:
-    """Return everything that must exist for a lab, each after what it needs; the same for equal labs.
+    """Return all resources of a lab, each after those that it needs; the result is equal for equal labs.
 
-    With a placement also what packet trials need. `cpus` is how many this computer has, `other_cpus` how many other
-    hosts have, for guests with `pin: auto`; `orders` has their CPUs in the order in which guests get them.
+    With a placement, the result includes the resources for packet trials. `cpus` is the number of CPUs of the local
+    host, `other_cpus` that of other hosts, for guests with `pin: auto`; `orders` has the CPUs of each host in the order
+    of their assignment to guests.
 
     Raises:
-        InputError: names or addresses clash.
+        InputError: names or addresses conflict.
     """
-    topology = topology_of(lab) if prefix == NAME_PREFIX else make_topology(lab, prefix=prefix)
+    topology = topology_of(lab)
     resources = [*_machines(lab, topology), *_joins(lab, topology)]
     resources += guest_resources(lab, topology)
     resources += volume_resources(lab, topology)
@@ -72,7 +72,7 @@ def compose(
 
 
 def ordered(resources: list[Resource]) -> tuple[Resource, ...]:
-    """Return resources so that each comes after what it needs, otherwise in the order given."""
+    """Return resources ordered so that each follows those that it needs; otherwise the order is unchanged."""
     waiting = {resource.key: resource for resource in resources}
     done: dict[str, Resource] = {}
 
@@ -90,7 +90,7 @@ def ordered(resources: list[Resource]) -> tuple[Resource, ...]:
 
 def _machines(lab: Lab, topology: Topology) -> Iterator[Resource]:
     for name, machine in lab.machines.items():
-        netns, kernel = netns_of(lab, name, topology.prefix), kernel_of(lab, name)
+        netns, kernel = netns_of(lab, name), kernel_of(lab, name)
         if netns is not None:
             yield netns_resource(f"netns:{name}", name, netns, kernel, kernel_dependencies(lab, kernel))
         for setting, value in _settings(machine, _versions(topology, name)).items():
@@ -98,12 +98,15 @@ def _machines(lab: Lab, topology: Topology) -> Iterator[Resource]:
 
 
 def _versions(topology: Topology, machine: str) -> set[int]:
-    """Return the versions of IP of a machine's addresses."""
+    """Return the IP versions of a machine's addresses."""
     return {version_of(one.address) for point in topology.endpoints(machine) for one in point.each()}
 
 
 def _settings(machine: Machine, versions: set[int]) -> Mapping[str, str]:
-    """Return a machine's settings; forwarding is said explicitly, for a namespace copies its parent's."""
+    """Return the sysctl settings of a machine.
+
+    Forwarding is always set, because a namespace inherits its parent's setting.
+    """
     if machine.kind == "host" and machine.forward != "route":
         return machine.settings
     passes = "1" if machine.forward == "route" else "0"
@@ -131,10 +134,10 @@ def _setting(
 
 
 def setting_path(name: str) -> str:
-    """Return the file of a sysctl; as for sysctl(8), "/" in a name stands for a dot in a part: eth0/100.
+    """Return the file of a sysctl; as in sysctl(8), "/" in a name stands for a dot in a component: eth0/100.
 
     Raises:
-        InputError: the name leads elsewhere.
+        InputError: the name stands for a file outside /proc/sys.
     """
     parts = [part.replace("/", ".") for part in name.split(".")]
     if any(part in ("", ".", "..") for part in parts):
@@ -146,7 +149,7 @@ def setting_path(name: str) -> str:
 
 
 def _joins(lab: Lab, topology: Topology) -> Iterator[Resource]:
-    """Give what lies between machines: links, what their ports carry, bridges and routes."""
+    """Yield the resources between machines: links, their ports, bridges and routes."""
     links = list(lab.links)
     for name in links:
         yield from link_resources(lab, topology, name)
@@ -159,6 +162,6 @@ def _joins(lab: Lab, topology: Topology) -> Iterator[Resource]:
 
 
 IP_FORWARD = "net.ipv4.ip_forward"
-"""Whether a kernel passes packets on (ip-sysctl)."""
+"""Setting that enables IPv4 forwarding (ip-sysctl)."""
 IPV6_FORWARD = "net.ipv6.conf.all.forwarding"
-"""The same for IPv6."""
+"""Setting that enables IPv6 forwarding."""

@@ -1,6 +1,6 @@
-"""What stands below what: which resource makes a port, what must exist before it, where a link's bridge is.
+"""Dependencies of a lab's resources: their keys, their prerequisites, and the location of a link's bridge.
 
-The resources themselves are made elsewhere; here are their keys and names.
+Other modules create the resources.
 """
 
 from dataclasses import replace
@@ -26,40 +26,41 @@ from iolab.lab.topology import Port, Topology
 BRIDGE = "br0"
 """Name of a link's bridge in its namespace."""
 SHARED = "shared0"
-"""Name of the interface there that the ports of a link share."""
+"""Name of the interface that the ports of a link share, in the link's namespace."""
 
 
 @frozen
 class Place:
-    """Where a link's bridge is, or what carries a macvtap or is shared."""
+    """The location of a link's bridge, or of the interface below macvtaps or shared ports."""
 
     kernel: str
     """The kernel."""
     netns: str | None
-    """Network namespace; None: the kernel's own."""
+    """Network namespace; None: the kernel's initial namespace."""
     home: tuple[str, ...]
-    """Keys of what must exist before anything there."""
+    """Keys of the resources that must exist before any resource at this place."""
     bridge: str
-    """The bridge's name."""
+    """Name of the bridge."""
     key: str
-    """The bridge's key."""
+    """Key of the bridge."""
 
 
 def ports_of(lab: Lab, topology: Topology, link: str) -> list[Port]:
-    """Return the ports that a link makes, in the order written."""
+    """Return the ports that a link creates, in file order."""
     found = {port.ref: port for port in topology.ports() if port.link == link}
     return [found[end] for end in own_ends(lab, link)]
 
 
 def link_netns(link: str, prefix: str) -> str:
-    """Return the namespace that holds what is between a link's ends."""
+    """Return the namespace with the interfaces between a link's ends."""
     return f"{prefix}link-{link}"
 
 
 def place_of_link(lab: Lab, topology: Topology, link: str) -> Place:
-    """Return where a link's bridge is: in the parent of children, else in a namespace of its own.
+    """Return the location of a link's bridge: the parent that the link joins to its children, the kernel's initial
+    namespace for Xen domains, otherwise a dedicated namespace.
 
-    Where guests' macvtaps are on a port of their parent, that port stands in the bridge's place.
+    If guests' macvtaps are on a port of their parent, the place is this port.
     """
     kernel = home_of(lab, link)
     if parents := uplinks(lab, link):
@@ -84,7 +85,7 @@ def place_of_link(lab: Lab, topology: Topology, link: str) -> Place:
 
 
 def halves_of(lab: Lab, link: str, place: Place) -> tuple[Place, ...]:
-    """Return the bridge that each end of a link is plugged into: one for all, or one each with a wire between them."""
+    """Return the bridge of each end of a link: one for all ends, or one per end with an emulated link between them."""
     if not joins_bridges(lab, link):
         return (place,) * len(lab.links[link].ends)
     second = replace(place, bridge=f"{place.bridge[:-1]}1", key=f"{place.key}:1")
@@ -92,7 +93,7 @@ def halves_of(lab: Lab, link: str, place: Place) -> tuple[Place, ...]:
 
 
 def side_of(lab: Lab, topology: Topology, port: Port) -> Side | None:
-    """Return the parent's side of a port; None: there is none, the port is where it is used."""
+    """Return the parent's interface of a port; None: the port has no such interface."""
     join = join_of(lab, port.link)
     card = is_card(lab, port.ref)
     carried = card and is_macvtap(guest_at(lab, port.ref))
@@ -110,31 +111,33 @@ def side_of(lab: Lab, topology: Topology, port: Port) -> Side | None:
     place = place_of_link(lab, topology, port.link)
     index = lab.links[port.link].ends.index(port.ref)
     own = place.netns == link_netns(port.link, topology.prefix)
-    names = [f"{role}{index}" if own else short_name(port.ref, other) for role, other in
+    # The kernel's own namespace has the interfaces of other labs too.
+    ref = port.ref if place.netns else f"{lab.tag}{port.ref}"
+    names = [f"{role}{index}" if own else short_name(ref, other) for role, other in
              (("p", ""), ("l", "l-"), ("m", "m-"))]  # fmt: skip
     if join is Join.MACVTAP:
         return Side(place.kernel, place.netns, names[0], None, names[2])
     if join is Join.ON_PORT:
-        return Side(place.kernel, place.netns, place.bridge, None, short_name(port.ref, "m-"), own=False)
+        return Side(place.kernel, place.netns, place.bridge, None, short_name(ref, "m-"), own=False)
     if carried:
         return Side(place.kernel, place.netns, names[0], names[1], names[2])
     return Side(place.kernel, place.netns, names[0])
 
 
 def side_key(lab: Lab, port: Port) -> str:
-    """Return the key of the resource after which the parent's side of a port can be changed."""
+    """Return the key of the resource after which the parent's interface of a port can be changed."""
     if not is_card(lab, port.ref):
         return base_of(lab, port)
     return f"macvtap:{port.ref}" if is_macvtap(guest_at(lab, port.ref)) else f"side:{port.ref}"
 
 
 def kernel_dependencies(lab: Lab, kernel: str) -> tuple[str, ...]:
-    """Return what must stand before anything is made on a kernel: the guest that runs it, without IPv6."""
+    """Return the prerequisites of resources on a kernel: the guest that runs the kernel, with IPv6 disabled."""
     return (f"ipv6:{kernel}",) if kernel != HERE and lab.machines[kernel].kind == "vm" else ()
 
 
 def base_of(lab: Lab, port: Port) -> str:
-    """Return the key of the resource that makes a port."""
+    """Return the key of the resource that creates a port."""
     if is_card(lab, port.ref):
         return f"card:{port.ref}"
     match join_of(lab, port.link):
@@ -157,22 +160,22 @@ def base_of(lab: Lab, port: Port) -> str:
 
 
 def is_veth(lab: Lab, port: Port) -> bool:
-    """Tell whether a port is an end of a veth pair."""
+    """Whether a port is an end of a veth pair."""
     return base_of(lab, port).startswith("veth:")
 
 
 def place_of(lab: Lab, port: Port) -> str:
-    """Return the key of the resource that makes the interface that carries a port's packets."""
+    """Return the key of the resource that creates the interface that carries a port's packets."""
     return f"vlan:{port.ref}" if port.interface != port.name else base_of(lab, port)
 
 
 def for_new_interfaces(setting: str) -> bool:
-    """Tell whether a setting is what interfaces begin with: it must stand before they are made."""
+    """Whether a setting is the default of new interfaces, so it must be set before the interfaces are created."""
     return "default" in setting.split(".")
 
 
 def port_dependencies(lab: Lab, *ports: Port) -> tuple[str, ...]:
-    """Return what must exist before ports: their namespaces, and the settings that they begin with."""
+    """Return the prerequisites of ports: their namespaces, and the default settings of new interfaces."""
     found: list[str] = []
     for port in ports:
         found += kernel_dependencies(lab, port.kernel) if port.netns is None else [f"netns:{port.machine}"]

@@ -1,7 +1,8 @@
-"""Ports, endpoints and segments of a lab as values, and an address for every interface: as written, or by rule.
+"""Ports, endpoints and segments of a lab as values, and the assignment of addresses to interfaces.
 
-IPv4 addresses are from 198.18.0.0/15 (RFC 2544), IPv6 addresses from 2001:2::/48 (RFC 5180). Deterministic, and stable
-between labs: a segment's first link decides its network, a port's place its host.
+Automatic IPv4 addresses are in 198.18.0.0/15 (RFC 2544), IPv6 addresses in 2001:2::/48 (RFC 5180). The assignment is
+deterministic and stable between labs: the first link of a segment determines its network, and the position of a port
+determines the port's host part.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,20 +33,20 @@ Network = IPv4Network | IPv6Network
 
 @frozen
 class Pool:
-    """Where automatic addresses of one version of IP come from."""
+    """The pool of automatic addresses of one IP version."""
 
     network: Network
-    """All of them."""
+    """Network of the whole pool."""
     prefix_length: int
-    """Of an automatic network."""
+    """Prefix length of automatic networks."""
     written: range
-    """Prefix lengths that may be written."""
+    """Valid prefix lengths of configured addresses."""
     example: str
-    """For messages."""
+    """Example for messages."""
 
     @property
     def networks(self) -> int:
-        """Return how many automatic networks there are."""
+        """Return the number of automatic networks."""
         return 1 << self.prefix_length - self.network.prefixlen
 
 
@@ -53,11 +54,11 @@ POOLS: Mapping[int, Pool] = {
     4: Pool(IPv4Network("198.18.0.0/15"), 24, range(8, 31), "198.18.7.1/24"),
     6: Pool(IPv6Network("2001:2::/48"), 64, range(16, 127), "2001:2:0:7::1/64"),
 }
-"""For benchmarks between isolated networks (RFC 2544, appendix C.2.2; RFC 5180, section 8)."""
+"""Networks for benchmarks between isolated networks (RFC 2544, appendix C.2.2; RFC 5180, section 8)."""
 NO_HOSTS = IPv4Network("0.0.0.0/8")
-"""Of no host (RFC 1122)."""
+"""Networks that contain no host addresses (RFC 1122)."""
 MOST_HOSTS = 4096
-"""Interfaces on one segment: more than a bridge has ports for."""
+"""Maximum number of interfaces on a segment: more than the number of ports that a bridge can have."""
 
 
 @frozen
@@ -65,29 +66,29 @@ class Wanted:
     """A segment that needs addresses."""
 
     link: str
-    """Its first link, for messages."""
+    """First link of the segment, for messages."""
     index: int
-    """That link's place among all links: the network tried first."""
+    """Index of this link among all links; the network with this index is tried first."""
     given: Sequence[str | None]
-    """Per addressed interface the address written, with prefix length; None: automatic."""
+    """Configured address with prefix length of each interface; None: automatic."""
 
 
 @frozen
 class Assigned:
-    """A segment's addresses."""
+    """The addresses of a segment."""
 
     network: Network
-    """Its network."""
+    """Network of the segment."""
     interfaces: tuple[Interface, ...]
-    """In the order asked for."""
+    """Addresses of the interfaces, in the order of the request."""
 
 
 VERSIONS = (4, 6)
-"""Of IP; the first is taken where both lead to a place."""
+"""IP versions; the first one is preferred if both are possible."""
 
 
 def version_of(address: str) -> int:
-    """Return the version of IP of an address or a network."""
+    """Return the IP version of an address or a network."""
     return 6 if ":" in address else 4
 
 
@@ -96,21 +97,22 @@ class Port:
     """An end of a link."""
 
     machine: str
-    """The machine's name."""
+    """Name of the machine."""
     name: str
-    """The port's name, which is the interface's."""
+    """Name of the port, which is that of its interface."""
     link: str
-    """The link's name."""
+    """Name of the link."""
     netns: str | None
-    """Network namespace it lives in; None: the kernel's own."""
+    """Network namespace of the port; None: the kernel's initial namespace."""
     interface: str
-    """The interface that carries its packets: the port itself, or its VLAN's sub-interface."""
+    """Interface that carries the packets: the port, or its VLAN interface."""
     bridge: str | None
-    """The bridge that its machine puts it on; None: the machine does not bridge."""
+    """Bridge on which the machine puts the port; None: the machine does not bridge the port."""
     kernel: str = HERE
-    """The machine whose kernel it lives on; empty: this computer."""
+    """Machine whose kernel has the port; empty: the local host."""
     children: tuple[str, ...] = ()
-    """Links that join its machine's children to it, by its bridge or by its card's own switch."""
+    """Links that join the machine's children to the port, through its bridge or through the embedded switch of its
+    NIC."""
 
     @property
     def ref(self) -> PortRef:
@@ -120,31 +122,32 @@ class Port:
 
 @frozen
 class Endpoint:
-    """An interface with an address: where packets of a machine begin and end."""
+    """An interface with an address, at which packets of a machine start and end."""
 
     machine: str
-    """The machine's name."""
+    """Name of the machine."""
     port: str
-    """The port's name; of a machine that bridges its ports: the bridge's name."""
+    """Name of the port; if the machine bridges its ports, the name of the bridge."""
     netns: str | None
-    """Network namespace it lives in; None: the kernel's own."""
+    """Network namespace of the interface; None: the kernel's initial namespace."""
     interface: str
-    """The interface's name."""
+    """Name of the interface."""
     address: str
     """IP address."""
     prefix_length: int
-    """Of its network [bit]."""
+    """Prefix length of the network [bit]."""
     kernel: str = HERE
-    """The machine whose kernel it lives on; empty: this computer."""
+    """Machine whose kernel has the interface; empty: the local host."""
     cpus: tuple[int, ...] = ()
-    """CPUs of the programs of its machine; empty: all of the kernel's."""
+    """CPUs for programs of the machine; empty: all CPUs of the kernel."""
     counted_bytes: int = ETHERNET_HEADER_BYTES
-    """What the kernel counts at the interface of each packet beside the packet [bytes]."""
+    """Bytes per packet that the interface counts in addition to the packet [bytes]."""
     second: tuple[str, int] | None = None
-    """An IPv6 address beside one of IPv4, and its prefix length; None: there is one address."""
+    """Additional IPv6 address with its prefix length, on an interface with an IPv4 address; None: there is only one
+    address."""
 
     def of(self, ip: int) -> "Endpoint | None":
-        """Return the endpoint with its address of one version of IP; None: it has none."""
+        """Return the endpoint with its address of one IP version; None: the endpoint has no such address."""
         if version_of(self.address) == ip:
             return self
         if self.second is None:
@@ -152,7 +155,7 @@ class Endpoint:
         return replace(self, address=self.second[0], prefix_length=self.second[1], second=None)
 
     def each(self) -> "tuple[Endpoint, ...]":
-        """Return the endpoint once with each of its addresses."""
+        """Return one endpoint for each address."""
         return tuple(found for ip in VERSIONS if (found := self.of(ip)) is not None)
 
     @property
@@ -163,31 +166,31 @@ class Endpoint:
 
 @frozen
 class Segment:
-    """Links joined by bridging machines: what an Ethernet broadcast reaches."""
+    """A broadcast domain: links joined by machines that bridge."""
 
     name: str
-    """Its first link."""
+    """Name of the first link."""
     links: tuple[str, ...]
-    """In the order written."""
+    """Links, in file order."""
     network: str
-    """IP network with prefix length, that of the endpoints' addresses."""
+    """IP network with prefix length, which contains the addresses of the endpoints."""
     ports: tuple[Port, ...]
-    """In the order written."""
+    """Ports, in file order."""
     endpoints: tuple[Endpoint, ...]
-    """One per port that is not bridged, and one per bridging machine."""
+    """One endpoint for each port that is not bridged, and one for each bridging machine."""
     below: frozenset[str] = frozenset()
-    """Links that carry its own."""
+    """Links that carry the links of this segment."""
     second: str | None = None
-    """IPv6 network beside one of IPv4."""
+    """Additional IPv6 network, on a segment with an IPv4 network."""
 
     def network_of(self, ip: int) -> str | None:
-        """Return the network of one version of IP; None: the segment has none."""
+        """Return the network of one IP version; None: the segment has no such network."""
         if version_of(self.network) == ip:
             return self.network
         return self.second if ip != 4 else None
 
     def has(self, ref: str) -> bool:
-        """Tell whether a machine, or machine.port, has an endpoint here."""
+        """Whether a machine, or machine.port, has an endpoint on the segment."""
         return any(owns(self, point, ref) for point in self.endpoints)
 
 
@@ -196,35 +199,35 @@ class Route:
     """A static route."""
 
     machine: str
-    """Where it is set."""
+    """Machine with the route."""
     netns: str | None
-    """Network namespace it is set in."""
+    """Network namespace with the route."""
     via_port: Endpoint
-    """The interface it leaves by."""
+    """Interface of the route."""
     destination: str
-    """Network with prefix length."""
+    """Destination network with prefix length."""
     gateway: str
     """Address of the next router."""
     kernel: str = HERE
-    """The machine whose kernel it is set in; empty: this computer."""
+    """Machine whose kernel has the route; empty: the local host."""
 
 
 @frozen
 class Home:
-    """Where programs of a machine run."""
+    """The kernel, namespace and CPUs of a machine's programs."""
 
     kernel: str
-    """The machine whose kernel it is; empty: this computer."""
+    """Machine whose kernel runs the programs; empty: the local host."""
     netns: str | None
-    """Network namespace; None: the kernel's own."""
+    """Network namespace; None: the kernel's initial namespace."""
     cpus: tuple[int, ...] = ()
-    """CPUs of its programs; empty: all of the kernel's."""
+    """CPUs for the programs; empty: all CPUs of the kernel."""
 
 
 def owns(segment: Segment, point: Endpoint, ref: str) -> bool:
-    """Tell whether `ref` (machine or machine.port) is at this endpoint; a bridged port is at its bridge's."""
+    """Whether `ref` (machine or machine.port) is at this endpoint; a bridged port is at the endpoint of its bridge."""
     if not ref.startswith(point.machine):
-        return False  # most are not: said before the name is taken apart
+        return False  # fast path: most references do not match, so the name is not split
     wanted = PortRef(ref)
     if point.machine != wanted.machine:
         return False
@@ -235,10 +238,10 @@ def owns(segment: Segment, point: Endpoint, ref: str) -> bool:
 
 
 def assign(segments: Sequence[Wanted], ip: int = 4) -> tuple[Assigned, ...]:
-    """Return network and addresses of one version of IP of every segment, in order.
+    """Return the network and addresses of one IP version for every segment, in order.
 
     Raises:
-        InputError: a written address cannot be used, or there is no room left.
+        InputError: a configured address is invalid, or no address is free.
     """
     parsed = [[_parsed(text, wanted.link, ip) for text in wanted.given] for wanted in segments]
     _check_duplicates(segments, parsed)
@@ -255,7 +258,7 @@ def assign(segments: Sequence[Wanted], ip: int = 4) -> tuple[Assigned, ...]:
 
 
 def _parsed(text: str | None, link: str, ip: int) -> Interface | None:
-    """Return the address of one version that is written; None: nothing is."""
+    """Return the configured address of one IP version; None: no such address is configured."""
     if text is None:
         return None
     try:

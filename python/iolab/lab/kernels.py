@@ -1,4 +1,4 @@
-"""Which kernel each machine of a lab lives on, and how kernels contain each other. Pure."""
+"""Determine the kernel of each machine of a lab, and the hierarchy of kernels. Pure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,17 +7,17 @@ from iolab.experiment.model.machines import Machine
 from iolab.locale import Phrase
 
 HERE = ""
-"""The kernel of this computer."""
+"""The kernel of the local host."""
 
 
 def has_kernel(machine: Machine) -> bool:
-    """Tell whether a machine runs a kernel, and so an agent, of its own."""
+    """Whether a machine has its own kernel, and thus its own agent."""
     return machine.kind == "vm" or (machine.kind == "host" and machine.ssh is not None)
 
 
 @answered_once
 def kernel_of(lab: Lab, machine: str) -> str:
-    """Return the machine whose kernel this machine's interfaces are in; `HERE` for this computer."""
+    """Return the machine whose kernel has this machine's interfaces; `HERE` for the local host."""
     found = lab.machines[machine]
     if has_kernel(found):
         return machine
@@ -26,14 +26,14 @@ def kernel_of(lab: Lab, machine: str) -> str:
 
 @answered_once
 def parent_kernel(lab: Lab, machine: str) -> str:
-    """Return the kernel that a virtual machine is started on; `HERE` for this computer."""
+    """Return the kernel on which a virtual machine is started; `HERE` for the local host."""
     parent = lab.machines[machine].on
     return HERE if parent is None else kernel_of(lab, parent)
 
 
 @answered_once
 def kernels(lab: Lab) -> tuple[str, ...]:
-    """Return every kernel of a lab, each after its parent; `HERE` first."""
+    """Return all kernels of a lab, each after its parent; `HERE` first."""
     parents: Mapping[str, str] = {
         name: parent_kernel(lab, name) for name, machine in lab.machines.items() if has_kernel(machine)
     }
@@ -42,12 +42,12 @@ def kernels(lab: Lab) -> tuple[str, ...]:
         known = len(ordered)
         ordered |= {name: None for name, parent in parents.items() if parent in ordered}
         if len(ordered) == known:
-            break  # parents in a circle: an error where references are checked
+            break  # circular parents, which the reference check reports
     return tuple(ordered)
 
 
 def on_kernels(ends: Iterable[tuple[str, str]]) -> Phrase:
-    """Return ends, each with the kernel that it is on, as text for people."""
+    """Return the ends with their kernels as text for messages."""
     here = Phrase("lab.this-computer")
     return Phrase(
         "errors.listed",

@@ -1,4 +1,7 @@
-"""Commands of programs: names of machines and ports stand for addresses, CPUs are those of a machine. Pure."""
+"""Commands of programs: replace names of machines and ports with addresses, and pin programs to their machine's CPUs.
+
+Pure.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,11 +12,11 @@ from iolab.lab.topology import Endpoint, Topology
 from iolab.locale import Phrase
 
 PLACE = re.compile(r"\{([A-Za-z][A-Za-z0-9_.-]*)\}")
-"""Where the name of a machine, or of its port, may stand for an address."""
+"""Placeholder with the name of a machine or of its port, which stands for an address."""
 
 
 def filler(addresses: Mapping[str, str]) -> Callable[[str], str]:
-    """Return what puts addresses in the place of names; other words in braces stay."""
+    """Return a function that replaces names with addresses; other words in braces are unchanged."""
     return lambda text: PLACE.sub(lambda found: addresses.get(found[1], found[0]), text)
 
 
@@ -25,12 +28,13 @@ def addresses_in(
     doing: str,
     ip: int | None = None,
 ) -> Mapping[str, str]:
-    """Return the addresses that texts of machine `here` name, by name; of its own, that towards its partners.
+    """Return the address of each name in the texts of machine `here`.
 
-    `ip` is their version of IP; absent: 4 where the links have both.
+    If a machine names itself, its address on the path to its partners is used. `ip` is the IP version of the addresses;
+    default: 4 if the links have both.
 
     Raises:
-        InputError: a machine of the lab is named to which no way leads, or an own address that is not the only one.
+        InputError: a machine in the texts cannot be reached, or the machine's own address is ambiguous.
     """
     known = {*topology.machines, *(port.ref for port in topology.ports()), *topology.aliases}
     named = dict.fromkeys(name for text in texts for name in PLACE.findall(text) if name in known)
@@ -55,5 +59,5 @@ def _endpoint(
 
 
 def on_cpus(argv: Sequence[str], cpus: Sequence[int]) -> tuple[str, ...]:
-    """Return the command that runs a program on these CPUs alone; without any, on those of its kernel."""
+    """Return the command that runs a program only on these CPUs; if no CPUs are given, on all CPUs of its kernel."""
     return ("taskset", "--cpu-list", ",".join(map(str, cpus)), *argv) if cpus else tuple(argv)

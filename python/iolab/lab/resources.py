@@ -1,6 +1,6 @@
-"""What must exist on a host, as values: actions with their undo, what reading back must show; and how two labs differ.
+"""Resources as values: actions with their undo, expectations of read-back, and the difference between two labs.
 
-Nothing is executed here: `run/` gives these values to an agent.
+Nothing is executed in this module: `run/` passes the values to an agent.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,34 +21,35 @@ from iolab.lab.actions import (
 
 @frozen(kw_only=True)
 class Resource:
-    """One thing that must exist in a lab."""
+    """An object that must exist in a lab."""
 
     key: str
-    """Unique in a lab and stable between labs: "netns:near", "veth:west", "address:near.eth0"."""
+    """Key, unique in a lab and stable between labs: "netns:near", "veth:west", "address:near.eth0"."""
     machine: str
-    """The machine it belongs to."""
+    """The machine to which the resource belongs."""
     kernel: str = ""
-    """The machine on whose kernel it is made, and whose agent makes it; empty: this computer."""
+    """Machine whose kernel has the resource, and whose agent creates it; empty: the local host."""
     needs: tuple[str, ...] = ()
-    """Keys of what must exist before it."""
+    """Keys of the resources that must exist first."""
     actions: tuple[Action, ...] = ()
-    """What makes it, in order; undone in reverse."""
+    """Actions that create the resource, in order; the undo runs in reverse order."""
     expect: tuple[Expectation, ...] = ()
-    """What reading back must show while it stands."""
+    """Expectations that the values read back must meet while the resource exists."""
     settle_ns: int = 0
-    """How long it is not yet itself after a change to it, or to what stands on it on its kernel, where nothing tells
-    when it is; 0: its expectations tell [ns]."""
+    """Time from a change of the resource, or of a dependent resource on its kernel, until the resource is in its final
+    state, if no reading shows this state; 0: the expectations show this state [ns]."""
     undone_first: bool = False
-    """True: what it did may reach beyond its namespace, so it is undone before that goes."""
+    """True: the effects of the resource may extend beyond its namespace, so it is undone before the namespace is
+    removed."""
     held: bool = False
-    """True: other content under the same key is reached by its actions alone; the first original is kept."""
+    """True: a change only runs the new actions, without an undo in between; the first original value is kept."""
 
 
 def undo_keys(resource: Resource) -> tuple[str, ...]:
-    """Return the journal keys under which the agent keeps the undo of a resource, in order of doing.
+    """Return the journal keys under which the agent keeps the undo of a resource, in the order of the actions.
 
-    Commands are journalled under the resource's own key; the agent names namespaces and settings itself. Which
-    settings `SpreadInterrupts` and `TuneProcessors` write only the agent that wrote them knows.
+    Commands are journalled under the key of the resource; the agent names namespaces and settings itself. Only the
+    agent that ran `SpreadInterrupts` or `TuneProcessors` knows which settings it wrote.
     """
     keys: list[str] = []
     for action in resource.actions:
@@ -65,7 +66,8 @@ def undo_keys(resource: Resource) -> tuple[str, ...]:
 
 
 def started(resource: Resource) -> dict[str, str]:
-    """Return the reference devices and wires that a resource starts: the id of each, and the method that stops it."""
+    """Return the IDs of the reference devices and emulated links that a resource starts, each with the agent method
+    that stops it."""
     found: dict[str, str] = {}
     for action in resource.actions:
         match action:
@@ -85,21 +87,21 @@ def guests(resource: Resource) -> tuple[str, ...]:
 
 @frozen
 class Change:
-    """The way from one lab to another."""
+    """The changes from one lab to the next."""
 
     undo: tuple[Resource, ...]
-    """What goes first, each resource before what it needs."""
+    """Resources to undo first, each before those that it needs."""
     do: tuple[Resource, ...]
-    """What comes then, each after what it needs."""
+    """Resources to create afterwards, each after those that it needs."""
     in_place: frozenset[str] = frozenset()
-    """Keys in `do` that stand already: they keep the undo and the original of the first time."""
+    """Keys in `do` of existing resources that are changed in place: they keep their first undo and original value."""
 
 
 def difference(standing: Sequence[Resource], wanted: Sequence[Resource]) -> Change:
-    """Return how `standing` becomes `wanted`; both in dependency order, as `compose` gives them.
+    """Return the changes from `standing` to `wanted`; both are in dependency order, as `compose` returns them.
 
-    A resource is touched only where its actions differ or where something it needs goes away. What reading
-    back must show is always that of `wanted`.
+    A resource is changed only if its actions differ or a resource that it needs is undone. The expectations are always
+    those of `wanted`.
     """
     before = {resource.key: resource for resource in standing}
     after = {resource.key: resource for resource in wanted}
@@ -121,10 +123,10 @@ def difference(standing: Sequence[Resource], wanted: Sequence[Resource]) -> Chan
 
 
 def _gone(standing: Sequence[Resource], after: Mapping[str, Resource]) -> set[str]:
-    """Return the keys that must be undone: absent or rebuilt ones, and all that needs one of them.
+    """Return the keys to undo: those of absent or recreated resources, and of all resources that need one of them.
 
-    A resource that stands may come to need something new (a bridge its next member): that alone is no reason
-    to rebuild it, for its own actions say whether it changes.
+    A new requirement of an existing resource (a new member of a bridge) is no reason to recreate it: only a change of
+    its actions is such a reason.
     """
     gone: set[str] = set()
     for resource in standing:
@@ -136,14 +138,14 @@ def _gone(standing: Sequence[Resource], after: Mapping[str, Resource]) -> set[st
 
 
 def _stays(old: Resource, new: Resource) -> bool:
-    """Tell whether a resource need not be undone: nothing changes, or it can be changed in place."""
+    """Whether a resource need not be undone, because it is unchanged or can be changed in place."""
     if (old.machine, old.kernel) != (new.machine, new.kernel):
         return False
     return old.actions == new.actions or (old.held and new.held)
 
 
 def settling_ns(done: Iterable[Resource], wanted: Sequence[Resource]) -> int:
-    """Return how long to wait after changes until the lab is what it seems to be [ns]."""
+    """Return the time to wait after changes until the lab is in its final state [ns]."""
     changed = {(resource.key, resource.kernel) for resource in done}
     times = [0]
     for card in wanted:
@@ -155,9 +157,9 @@ def settling_ns(done: Iterable[Resource], wanted: Sequence[Resource]) -> int:
 
 
 def dependents(resources: Iterable[Resource], keys: Collection[str]) -> frozenset[str]:
-    """Return the keys of the resources that need one of `keys`, themselves or through others.
+    """Return the keys of the resources that need one of `keys`, directly or indirectly.
 
-    Of what is undone, this is what goes before the guests that carry it: their taps vanish with them.
+    Such resources are undone before the guests that have their taps, because the taps disappear with the guests.
     """
     waiting = {resource.key: resource.needs for resource in resources}
     found: set[str] = set()
@@ -171,7 +173,7 @@ def dependents(resources: Iterable[Resource], keys: Collection[str]) -> frozense
 
 
 def waves(resources: Sequence[Resource]) -> list[list[Resource]]:
-    """Return the resources in groups that can be done together: each needs only what stands before it."""
+    """Return the resources in groups that can be created in parallel: each needs only resources in earlier groups."""
     depth: dict[str, int] = {}
     groups: list[list[Resource]] = []
     for resource in resources:

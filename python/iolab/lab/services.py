@@ -1,6 +1,6 @@
-"""What is on machines beside their network: files, changes by commands, services, and the programs they need. Pure.
+"""Files, changes by commands, and services on machines, and the programs that they need. Pure.
 
-The scripts are texts that `sh -c` runs: `$0` is the place below which all that is of one file or service lies.
+The scripts run with `sh -c`; `$0` is the path prefix of all files that belong to one file or service.
 """
 
 import shlex
@@ -21,17 +21,18 @@ from iolab.messages.places import ForMachine
 from iolab.units import NS_PER_S
 
 WRITE_FILE = 'umask 077; mkdir -p "${0%/*}" && printf %s "$1" >"$0" && chmod 644 "$0" && chmod 755 "${0%/*}"'
-"""Writes `$1` into `$0`, in a folder of its own; services may run as other users and read it."""
+"""Script that writes `$1` to the file `$0` in a dedicated folder, readable by services that run as other users."""
 DELETE_FILE = 'rm -f "$0"; rmdir "${0%/*}" 2>/dev/null; true'
-"""Takes the file away, and its folder with the last one."""
+"""Script that deletes the file, and deletes the folder when it is empty."""
 MARK = "IOLAB_SERVICE"
-"""In the environment of every service: what has it is the service, or was left by it."""
+"""Variable in the environment of every service, which identifies its processes, including those that it left behind."""
 MARKED = f'marked() {{ grep -lsz "^{MARK}=$0\\$" /proc/[0-9]*/environ | cut -d/ -f3; }};'
 LISTENS = (
     'listens() { port=$(printf %04X "$1");'
     ' grep -qsE "^ *[0-9]+: [0-9A-F]+:$port [0-9A-F]+:0000 $2 " "$3" "${3}6"; };'
 )
-"""Whether a socket of the network namespace has this port, in this state, in this table of the kernel."""
+"""Script that tests whether a socket of the network namespace has a given port and state in a given table in
+/proc/net."""
 READY = (
     " ready() { case $kind in"
     ' tcp) listens "$value" 0A /proc/net/tcp;;'
@@ -51,13 +52,14 @@ START_SERVICE = (
     + ' [ "$(date +%s)" -lt "$end" ] && { [ ! -e "$0.pid" ] || [ -n "$(marked)" ] || { why="has ended"; false; }; }'
     + ' || { echo "it $why; it wrote:" >&2; tail -c 1000 "$0.log" >&2; exit 1; }; sleep 0.05; done'
 )
-"""Starts a service in a session of its own and waits until it is ready: `$1` says by what, `$2` which, `$3` for
-how many seconds it waits. At most 4 MiB of what it writes are kept."""
+"""Script that starts a service in a new session and waits until the service is ready: `$1` is the kind of the readiness
+condition, `$2` its value, `$3` the maximum waiting time in seconds. At most 4 MiB of the output are kept."""
 SESSION = (
     ' members() { [ -z "$leader" ] || grep -lsE "^[0-9]+ [(].*[)] [^ZX] [0-9]+ [0-9]+ $leader " /proc/[0-9]*/stat'
     " | cut -d/ -f3; };"
 )
-"""What runs in the session of a service. nginx overwrites its environment with its title, and has no mark then."""
+"""Script that lists the processes in the session of a service. nginx overwrites its environment with its title, which
+removes the mark."""
 END_SERVICE = (
     MARKED
     + SESSION
@@ -68,21 +70,22 @@ END_SERVICE = (
     + ' [ -n "$leader" ] && [ "$spent" -le 2 ] || kill -KILL $left 2>/dev/null; sleep 0.05; done;'
     + ' rm -f "$0.pid" "$0.log"; rmdir "${0%/*}" 2>/dev/null; true'
 )
-"""Ends a service: it has two to three seconds after SIGTERM. Then what it left is killed, and its end waited for: the
-next one needs the port. By the clock, not by tries: one takes a second in an emulated guest on a busy computer."""
+"""Script that stops a service: SIGTERM, and two to three seconds later SIGKILL for the remaining processes. The script
+waits until the processes have exited, because the next service needs the port. The script measures time and does not
+count attempts, because an attempt takes a second in an emulated guest on a busy host."""
 SHOW_SERVICE = MARKED + ' [ -z "$(marked)" ] || echo running'
-"""Tells whether anything of it runs."""
+"""Script that prints "running" if any process of the service is running."""
 CHECK = '"$@" >/dev/null 2>&1 && echo holds'
-"""Tells whether a command succeeds."""
+"""Script that prints "holds" if a command succeeds."""
 NFTABLES = "firewall:nftables"
-"""Feature of a kernel that nft can give rules."""
+"""Feature of a kernel that supports nftables."""
 
 
 def standing_resources(lab: Lab, topology: Topology, others: Iterable[Resource]) -> Iterator[Resource]:
-    """Return what stands on machines; it comes after all else that belongs to its machine.
+    """Return the files, changes and services of machines; they depend on all other resources of their machine.
 
     Raises:
-        InputError: a machine is named to which no way leads.
+        InputError: a machine in a command cannot be reached.
     """
     own: dict[str, list[str]] = {}
     for resource in others:
@@ -93,22 +96,22 @@ def standing_resources(lab: Lab, topology: Topology, others: Iterable[Resource])
 
 
 def service_place(machine: str, service: str, prefix: str) -> str:
-    """Return the path below which all that is of a service lies."""
+    """Return the path prefix of a service's files."""
     return f"{RUN}/{prefix}services/{machine}.{service}"
 
 
 class _Parts:
-    """What stands on one machine."""
+    """The files, changes and services of one machine."""
 
     def __init__(self, lab: Lab, topology: Topology, name: str) -> None:
         self._machine: Machine = lab.machines[name]
-        self._name, self._prefix, self._topology = name, topology.prefix, topology
+        self._name, self._prefix, self._topology = name, topology.file_prefix, topology
         self._kernel, self._netns = kernel_of(lab, name), topology.homes[name].netns
         self._cpus = topology.homes[name].cpus
-        self._folder = f"{RUN}/{topology.prefix}files-{name}"
+        self._folder = f"{RUN}/{topology.file_prefix}files-{name}"
 
     def resources(self, after: Sequence[str]) -> Iterator[Resource]:
-        """Return files, then changes, then services, each after those before it."""
+        """Yield files, then changes, then services, each after the ones before it."""
         needs = [*after]
         for made in self._all():
             yield self._resource(made, tuple(needs))
@@ -171,7 +174,7 @@ class _Parts:
         )
 
     def _filler(self, texts: Sequence[str]) -> Callable[[str], str]:
-        """Return what puts addresses and the folder of files in the place of names."""
+        """Return the function that replaces names with addresses, and `{files}` with the folder of files."""
         doing = f"lab.machines.{self._name}"
         known = {"files": self._folder} if self._machine.files else {}
         return filler(known | dict(addresses_in(texts, self._name, (), self._topology, doing)))
@@ -182,7 +185,7 @@ def _script(do: str, undo: str, place: str, words: Sequence[str], netns: str | N
 
 
 def _by_what(ready: Ready, fill: Callable[[str], str]) -> tuple[str, str]:
-    """Return by what a service is seen to be ready, in the words of the script."""
+    """Return the readiness condition as arguments of the script: kind and value."""
     if ready.listens is not None:
         return ready.protocol, str(ready.listens)
     if ready.prints is not None:
@@ -193,7 +196,7 @@ def _by_what(ready: Ready, fill: Callable[[str], str]) -> tuple[str, str]:
 
 
 def programs_of(machine: Machine) -> Iterator[str]:
-    """Yield the programs that a machine's changes and services name."""
+    """Yield the programs in a machine's changes and services."""
     for change in machine.run.values():
         if change is not None:
             yield from (words[0] for words in (change.do, change.undo, change.check) if words)
@@ -203,7 +206,7 @@ def programs_of(machine: Machine) -> Iterator[str]:
 
 
 def _texts(machine: Machine) -> Iterator[str]:
-    """Yield what the changes of a machine are written as, with the files that may be scripts of theirs."""
+    """Yield the text of a machine's commands and of its files, which may be scripts."""
     done = [" ".join(change.do) for change in machine.run.values() if change is not None]
     yield from done
     if done:
@@ -211,7 +214,7 @@ def _texts(machine: Machine) -> Iterator[str]:
 
 
 def standing_needs(lab: Lab, where: Callable[[Lab, str], str]) -> Iterator[Wanted]:
-    """Yield each program with the computer or image that must have it."""
+    """Yield each program with the host or image that must have it."""
     for name, machine in lab.machines.items():
         there = where(lab, kernel_of(lab, name))
         for program in dict.fromkeys(programs_of(machine)):

@@ -1,4 +1,4 @@
-"""What is joined to what: the segments of a lab, their addresses, and the way from one machine to another."""
+"""The topology of a lab: its segments, their addresses, and the paths between machines."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -31,50 +31,50 @@ from iolab.units import ETHERNET_HEADER_BYTES
 
 __all__ = ["Endpoint", "Home", "Port", "Route", "Segment"]
 
-NAME_PREFIX = "iolab-"
-"""Begins such names where nothing else is said."""
 LOOPBACK = "lo"
-"""Interface by which a kernel reaches itself; Linux counts an Ethernet header of each packet there too."""
+"""Loopback interface of a kernel; Linux counts an Ethernet header for each of its packets, too."""
 
 
 @frozen
 class Topology:
-    """The segments of a lab and the machines that join them."""
+    """The segments of a lab, and the machines that join them."""
 
     machines: tuple[str, ...]
-    """In the order written."""
+    """Machines, in file order."""
     routers: frozenset[str]
-    """Machines that pass packets from one segment to another."""
+    """Machines that forward packets between segments."""
     segments: tuple[Segment, ...]
-    """In the order of their first links."""
+    """Segments, in the order of their first links."""
     homes: Mapping[str, Home] = field(default_factory=dict)
-    """Of every machine."""
+    """Kernel, namespace and CPUs of each machine's programs, by machine."""
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """Names of ports with nothing of their own, to the ports that they stand for."""
+    """Port below each port of a plain link, by the name of the plain link's port."""
     loopbacks: Mapping[str, Endpoint] = field(default_factory=dict)
-    """Of every host: where packets from it to itself begin and end."""
-    prefix: str = NAME_PREFIX
-    """Begins the name of everything that the lab makes on a host."""
+    """Loopback endpoint of each host, for packets to itself."""
+    prefix: str = "iolab-"
+    """Prefix of the names of the lab's namespaces and interfaces on a host."""
+    file_prefix: str = "iolab-"
+    """Prefix of the names of the lab's files on a host; volumes have their own prefix."""
     answers: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
-    """Kept by `answered_once`."""
+    """Cache of `answered_once`."""
 
     def named(self, ref: str) -> str:
-        """Return the port, or the machine, that a name stands for."""
+        """Return the port or machine of a name, with aliases resolved."""
         return self.aliases.get(ref, ref)
 
     @answered_once
     def ports(self) -> tuple[Port, ...]:
-        """Return every port of the lab."""
+        """Return all ports of the lab."""
         return tuple(port for segment in self.segments for port in segment.ports)
 
     def endpoint(self, ref: str, towards: str, ip: int | None = None) -> Endpoint:
-        """Return where packets between `ref` and `towards` begin: the endpoint of `ref` on the way there.
+        """Return the endpoint of `ref` on the path to `towards`, where packets between the two start.
 
-        Both are written as machine, or machine.port where a machine has several. `ip` is the version of IP; absent: 4
-        where the links have both.
+        `ref` and `towards` are machines, or machine.port if a machine has several ports. `ip` is the IP version;
+        default: 4 if the links have both.
 
         Raises:
-            InputError: one of them does not exist, or no way joins them.
+            InputError: one of the ends does not exist, or the ends are not connected.
         """
         return self._endpoint(self.named(ref), self.named(towards), ip)
 
@@ -98,7 +98,7 @@ class Topology:
         raise InputError([self._unjoined(ref, towards, ip)])
 
     def _beginning(self, here: PortRef, there: PortRef, ip: int) -> Endpoint | None:
-        """Return where packets of one version of IP begin; None: no way joins the ends."""
+        """Return the endpoint at which packets of one IP version start; None: the ends are not connected."""
         machine = here.machine
         goals = {segment.name for segment in self._at(there, ip)}
         way = self._way(self._at(here, ip), goals, ip)
@@ -114,14 +114,14 @@ class Topology:
         return endpoint.of(ip)
 
     def endpoints(self, ref: str) -> tuple[Endpoint, ...]:
-        """Return every endpoint of a machine, or that of one port."""
+        """Return all endpoints of a machine, or that of one port."""
         own = self.named(ref)
         return tuple(
             point for segment in self.segments for point in segment.endpoints if owns(segment, point, own)
         )
 
     def routes(self) -> tuple[Route, ...]:
-        """Return the routes by which every machine reaches the segments that routers join to its own."""
+        """Return the routes of every machine to the segments that routers join to its own."""
         versions = [ip for ip in VERSIONS if any(segment.network_of(ip) for segment in self.segments)]
         return tuple(
             route for machine in self.machines for ip in versions for route in self._routes_of(machine, ip)
@@ -141,21 +141,22 @@ class Topology:
 
     @answered_once
     def _at(self, ref: str, ip: int | None = None) -> tuple[Segment, ...]:
-        """Return the segments of a machine or a port; those that lie over others come first, and are preferred so."""
+        """Return the segments of a machine or a port; segments over other segments come first, and are thus
+        preferred."""
         own = (segment for segment in self.segments if segment.has(ref))
         found = (segment for segment in own if ip is None or segment.network_of(ip) is not None)
         return tuple(sorted(found, key=lambda segment: -len(segment.below)))
 
     def _way(self, starts: tuple[Segment, ...], goals: set[str], ip: int) -> tuple[Segment, Segment] | None:
-        """Return where a shortest way from `starts` to `goals` begins and ends."""
+        """Return the first and last segment of a shortest path from `starts` to `goals`."""
         return next(
             ((first, segment) for segment, first, _ in self._walk(starts, ip) if segment.name in goals), None
         )
 
     def _walk(self, starts: tuple[Segment, ...], ip: int) -> Iterator[tuple[Segment, Segment, str | None]]:
-        """Visit segments, nearest first, each with the segment and router by which the way there begins.
+        """Yield segments, nearest first, each with the first segment and router on the path to it.
 
-        No way through a tunnel leads to the links that carry it.
+        No path through a tunnel leads to the links that carry the tunnel.
         """
         queue: deque[tuple[Segment, Segment, str | None, frozenset[str]]] = deque(
             (start, start, None, start.below) for start in starts
@@ -192,21 +193,21 @@ class Topology:
 
 @answered_once
 def topology_of(lab: Lab) -> Topology:
-    """Return the topology of a lab as it stands: one, so that whatever asks it shares its answers.
+    """Return the topology of a lab; there is one per lab, so that all callers share its caches.
 
     Raises:
-        InputError: a port is used twice, or an address cannot be used.
+        InputError: a port is used twice, or an address is invalid.
     """
     return make_topology(lab)
 
 
-def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
-    """Find the segments of a lab and give them addresses.
+def make_topology(lab: Lab) -> Topology:
+    """Determine the segments of a lab and assign addresses.
 
     Raises:
-        InputError: a port is used twice, or an address cannot be used.
+        InputError: a port is used twice, or an address is invalid.
     """
-    ports = _ports(lab, prefix)
+    ports = _ports(lab)
     groups, parts = _joined(lab, ports), bonded(lab)
     wanted: list[Wanted] = []
     owners: list[list[Port]] = []
@@ -230,8 +231,7 @@ def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
         segments.append(Segment(links[0], links, str(first.network), own, endpoints, below, second))
     routers = frozenset(name for name, machine in lab.machines.items() if machine.forward == "route")
     homes = {
-        name: Home(kernel_of(lab, name), netns_of(lab, name, prefix), cpus_of(lab, name))
-        for name in lab.machines
+        name: Home(kernel_of(lab, name), netns_of(lab, name), cpus_of(lab, name)) for name in lab.machines
     }
     ports_aliased = {name: own for name, own in lab.aliases.items() if "." in name}
     loopbacks = {
@@ -240,12 +240,19 @@ def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
         if one.kind == "host"
     }
     return Topology(
-        tuple(lab.machines), routers, tuple(segments), homes, ports_aliased, loopbacks, prefix=prefix
+        tuple(lab.machines),
+        routers,
+        tuple(segments),
+        homes,
+        ports_aliased,
+        loopbacks,
+        prefix=lab.prefix,
+        file_prefix=lab.file_prefix,
     )
 
 
 def _loopback(machine: str, kernel: str) -> Endpoint:
-    """Return a host's loopback interface, whose addresses every kernel has (RFC 1122, RFC 4291)."""
+    """Return the loopback endpoint of a host, whose addresses every kernel has (RFC 1122, RFC 4291)."""
     return Endpoint(machine, LOOPBACK, None, LOOPBACK, "127.0.0.1", 8, kernel, second=("::1", 128))
 
 
@@ -260,7 +267,7 @@ def _check_version(lab: Lab, links: tuple[str, ...]) -> None:
 
 
 def _assigned(lab: Lab, wanted: list[Wanted], ip: int) -> dict[str, Assigned]:
-    """Return the addresses of one version of IP, by the first link of each segment that has it."""
+    """Return the addresses of one IP version, by the first link of each segment that has this version."""
     own = [one for one in wanted if lab.links[one.link].ip in (ip, "both")]
     return {one.link: found for one, found in zip(own, assign(own, ip), strict=True)}
 
@@ -281,7 +288,7 @@ def _endpoint(lab: Lab, port: Port, address: Interface, *more: Interface) -> End
 
 
 def _counted_bytes(lab: Lab, port: Port) -> int:
-    """Return what is counted of each packet beside it where a port's packets begin and end [bytes]."""
+    """Return the bytes that are counted in addition to each packet at an endpoint of a port [bytes]."""
     return (
         ETHERNET_HEADER_BYTES
         if port.bridge
@@ -289,23 +296,23 @@ def _counted_bytes(lab: Lab, port: Port) -> int:
     )
 
 
-def netns_of(lab: Lab, machine: str, prefix: str = NAME_PREFIX) -> str | None:
-    """Return the network namespace that a machine is; None where it is a whole kernel."""
-    return f"{prefix}{machine}" if lab.machines[machine].kind == "netns" else None
+def netns_of(lab: Lab, machine: str) -> str | None:
+    """Return the network namespace of a machine; None if the machine is a whole kernel."""
+    return f"{lab.prefix}{machine}" if lab.machines[machine].kind == "netns" else None
 
 
 def cpus_of(lab: Lab, machine: str) -> tuple[int, ...]:
-    """Return the CPUs of a machine's programs; empty: all of its kernel's."""
+    """Return the CPUs for a machine's programs; empty: all CPUs of its kernel."""
     found = lab.machines[machine]
     return found.program_cpus if found.kind == "netns" else ()
 
 
 def buildable(machine: Machine) -> bool:
-    """Tell whether a machine lives on this computer's own kernel."""
+    """Whether a machine is on the local host's kernel."""
     return machine.kind == "netns" or (machine.kind == "host" and machine.ssh is None)
 
 
-def _ports(lab: Lab, prefix: str) -> tuple[Port, ...]:
+def _ports(lab: Lab) -> tuple[Port, ...]:
     _check_ends(lab)
     parts = bonded(lab)
     found: dict[str, Port] = {}
@@ -319,9 +326,9 @@ def _ports(lab: Lab, prefix: str) -> tuple[Port, ...]:
                 end.machine,
                 end.port,
                 name,
-                netns_of(lab, end.machine, prefix),
+                netns_of(lab, end.machine),
                 end.port if link.vlan is None else f"{end.port}.{link.vlan}",
-                _bridge_of(lab, end, prefix)
+                _bridge_of(lab, end)
                 if bridged or (_bridges(lab, end.machine) and end not in parts)
                 else None,
                 kernel_of(lab, end.machine),
@@ -350,18 +357,18 @@ def _bridges(lab: Lab, machine: str) -> bool:
     return lab.machines[machine].forward == "bridge"
 
 
-def _bridge_of(lab: Lab, ref: PortRef, prefix: str) -> str:
-    """Return the bridge of a port: one for all ports of a machine that forwards, else one for each with children."""
+def _bridge_of(lab: Lab, ref: PortRef) -> str:
+    """Return the bridge of a port: one for all ports of a bridging machine, otherwise one per port with children."""
     machine = ref.machine
     number = 0
     if not _bridges(lab, machine):
         ends = [end for link in lab.links.values() for end in link.ends if end.machine == machine]
         number = [end for end in dict.fromkeys(ends) if ends.count(end) > 1].index(ref)
-    return f"{prefix if lab.machines[machine].kind == 'host' else ''}br{number}"
+    return f"{lab.prefix if lab.machines[machine].kind == 'host' else ''}br{number}"
 
 
 def _joined(lab: Lab, ports: tuple[Port, ...]) -> list[tuple[str, ...]]:
-    """Group links into segments: two links are one where a machine sends frames from one to the other as they are."""
+    """Group links into segments: two links are in one segment if a machine bridges them."""
     group = {name: {name} for name in lab.links}
     together: dict[tuple[str, str], list[str]] = {}
     for port in ports:
@@ -379,12 +386,12 @@ def _joined(lab: Lab, ports: tuple[Port, ...]) -> list[tuple[str, ...]]:
 
 
 def _slots(ports: list[Port], lab: Lab) -> tuple[list[Port], list[str | None]]:
-    """Return the ports that carry a segment's addresses, one per bridge, and what was written for them."""
+    """Return the ports that have a segment's addresses, one per bridge, with their configured addresses."""
     slots: dict[tuple[str, str], Port] = {}
     given: dict[tuple[str, str], str | None] = {}
     for port in ports:
         if lab.machines[port.machine].forward == "xdp":
-            continue  # its frames never reach a stack that could have an address
+            continue  # frames of the port never reach a stack, so it has no address
         key = (port.machine, port.bridge or port.interface)
         slots.setdefault(key, port)
         for link in (port.link, *port.children):

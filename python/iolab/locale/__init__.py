@@ -1,4 +1,7 @@
-"""The words of commands and errors: a folder per language, in it a file per stage. Code has codes and parameters."""
+"""The text of commands and errors: a folder per language, with a file per stage.
+
+Code contains only codes and parameters.
+"""
 
 from iolab.locale.phrases import ENGLISH, Phrase, Sayable, Text, languages, say
 

@@ -1,4 +1,4 @@
-"""Text for people as data: a code and its parameters. The files of a language have the words, one for each stage."""
+"""Text for people as data: a code and its parameters. The files of a language, one per stage, have the text."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -7,41 +7,42 @@ from string import Formatter
 from typing import Protocol, runtime_checkable
 
 ENGLISH = "en"
-"""The language that has every phrase; another shows the English one where it lacks its own."""
+"""The language that has all phrases; other languages fall back to it."""
 HOME = Path(__file__).parent
-"""Where the folders of languages are."""
+"""Folder of the languages."""
 LISTS = "lists"
-"""The file of a language that says how the items of a list are joined."""
+"""File of a language with the separators of lists."""
 COMMA, CLAUSES, AND, OR = "comma", "clauses", "and", "or"
-"""How the items of a list are joined, as a language names it."""
+"""Keys of the separators in the file `LISTS`."""
 ONE = "-if-one"
-"""At the end of a name: the template for a `count` of 1, where a language has another one for it."""
+"""Suffix of the name of a template that is used if `count` is 1, in languages in which this case needs a different
+text."""
 
 
 @runtime_checkable
 class Sayable(Protocol):
-    """What has its words in every language: a phrase, a problem, an error."""
+    """An object with text in every language: a phrase, a problem, an error."""
 
     def say(self, language: str = ENGLISH) -> str:
-        """Return the words in a language."""
+        """Return the text in a language."""
 
 
 class Phrase:
-    """Text for people: a code, and values for the places of its template.
+    """Text for people: a code, and values for the placeholders of its template.
 
     The code is `FILE.NAME`: the template is the text NAME of FILE.toml in the folder of a language. The file is read
-    when the phrase is first shown, so a phrase that nobody sees costs nothing.
+    when the phrase is first shown, so unused phrases cost nothing.
     """
 
     __slots__ = ("code", "parameters")
 
     def __init__(self, code: str, /, **parameters: object) -> None:
-        """Make a phrase; parameters are values, other phrases, or several of them."""
+        """Create a phrase; parameters are values, phrases, or lists of these."""
         self.code = code
         self.parameters = parameters
 
     def say(self, language: str = ENGLISH) -> str:
-        """Return the phrase in a language; one that no language has is shown as code and parameters."""
+        """Return the phrase in a language; without a template, return the code and the parameters."""
         file, _, name = self.code.partition(".")
         names = (f"{name}{ONE}", name) if self.parameters.get("count") == 1 else (name,)
         known = [templates(language, file), templates(ENGLISH, file)]
@@ -71,16 +72,18 @@ class Phrase:
 
 
 Text = str | Phrase
-"""What is shown to people: a phrase, or a value that is the same in every language."""
+"""Text for people: a phrase, or a value that is the same in every language."""
 
 
 def say(value: object, language: str = ENGLISH) -> str:
-    """Return a value in a language; what has no words of its own is shown as it is."""
+    """Return a value as text in a language; values that are not Sayable are converted with str()."""
+    if isinstance(value, ValueError) and value.args and isinstance(value.args[0], Phrase):
+        value = value.args[0]
     return value.say(language) if isinstance(value, Sayable) else str(value)
 
 
 def fill(template: str, write: Callable[[str, str], str]) -> str:
-    """Return a template with its places filled by `write`, which gets the name of each and what follows its colon."""
+    """Return a template filled by `write`, which gets each placeholder's name and format specification."""
     return "".join(
         literal + (write(name, spec or "") if name else "")
         for literal, name, spec, _ in Formatter().parse(template)
@@ -88,7 +91,7 @@ def fill(template: str, write: Callable[[str, str], str]) -> str:
 
 
 def join(items: Sequence[str], spec: str, joined: Mapping[str, str]) -> str:
-    """Return a list as text, as a place asks for it: `and`, `or`, `;` for clauses, or with commas."""
+    """Return a list as text according to the format specification: `and`, `or`, `;` for clauses, otherwise commas."""
     if spec == AND and len(items) > 1:
         return joined[AND].format(first=joined[COMMA].join(items[:-1]), last=items[-1])
     if spec == OR:
@@ -98,25 +101,36 @@ def join(items: Sequence[str], spec: str, joined: Mapping[str, str]) -> str:
 
 @cache
 def templates(language: str, file: str) -> Mapping[str, str]:
-    """Return the templates of one file of a language, by name; none where the language has no such file.
+    """Return the templates of one file of a language, by name; empty if the language does not have the file.
 
-    A line of `name = "text"` reads as JSON what it reads as TOML, much sooner.
+    A line of the form `name = "text"` is parsed as JSON, which gives the same result as TOML and is much faster.
     """
-    import json  # most commands show no phrase
-
     source = HOME / language / f"{file}.toml"
     if not source.is_file():
         return {}
     text = source.read_text(encoding="utf-8")
     lines = (line.partition(" = ") for line in text.splitlines() if line and not line.startswith("#"))
     try:
-        return {name: json.loads(template) for name, _, template in lines}
-    except ValueError:  # it has more than such lines
+        return {name: _unquoted(template) for name, _, template in lines}
+    except ValueError:  # the file contains lines of a different form
         import tomllib
 
         return tomllib.loads(text)
 
 
+def _unquoted(text: str) -> str:
+    """Return the content of a quoted text. Raises ValueError: the text is not quoted."""
+    plain = text[1:-1].replace("\\n", "")
+    if len(text) > 1 and text[0] == text[-1] == '"' and "\\" not in plain and '"' not in plain:
+        return text[1:-1].replace("\\n", "\n")
+    import json  # imported on demand, because most templates do not need it
+
+    read = json.loads(text)
+    if not isinstance(read, str):
+        raise ValueError(text)
+    return read
+
+
 def languages() -> list[str]:
-    """Return the BCP 47 codes of the available languages: the folders here that have files."""
+    """Return the BCP 47 codes of the available languages: the folders with files."""
     return sorted({file.parent.name for file in HOME.glob("*/*.toml")})

@@ -1,11 +1,13 @@
-"""iolab's own kinds of measure: the table. Each kind's row is in a module, that of several at once is here.
+"""The table of iolab's measure kinds. Each row is in a separate module, except that of `together`, which is in this
+module.
 
-The models are in `iolab.experiment.model`, what measures in `iolab.trial`.
+The models are in `iolab.experiment.model`, the measuring functions in `iolab.trial`.
 """
 
 from iolab.experiment.experiment import Section
 from iolab.experiment.model.measures import Together
 from iolab.experiment.references.view import View
+from iolab.locale import Phrase
 from iolab.measures.command import COMMAND
 from iolab.measures.disk import DISK
 from iolab.measures.packets import FORWARDING, LATENCY, LOAD_CURVE
@@ -14,14 +16,14 @@ from iolab.measures.stream import STREAM
 from iolab.registry.rows import AnyMeasureKind, MeasureKind
 
 OF_ITS_PARTS = ("sample", "watch", "capture", "instruments")
-"""Keys that all measures have; what stands beside several at once stands beside one of them."""
+"""Keys that all measures have, but that are set on the parts of a `together` measure, not on the measure itself."""
 
 
 def _check_names(view: View, section: Section, measure: Together) -> None:
     for key in OF_ITS_PARTS:
         if key in measure.model_fields_set:
-            allowed = f"{key} in one of {', '.join(measure.of)}: what stands beside it sees all that happens meanwhile"
-            view.say(section, (key,), f"{key} of several measures at once", allowed)
+            allowed = Phrase("measures.key-on-one-of", key=key, names=[*measure.of])
+            view.say(section, (key,), Phrase("measures.key-on-measures-at-once", key=key), allowed)
 
 
 TOGETHER = MeasureKind(
@@ -44,4 +46,4 @@ KINDS: tuple[AnyMeasureKind, ...] = (
     RR,
     TOGETHER,
 )
-"""The table; the first is the one that messages give as an example."""
+"""Row of each kind, by name; messages use the first kind as an example."""

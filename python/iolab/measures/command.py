@@ -1,4 +1,4 @@
-"""Programs of the user's own, with their servers beside them."""
+"""User-defined programs, with their servers."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -9,15 +9,14 @@ from iolab.experiment.references.lab_references import check_ready
 from iolab.experiment.references.view import Place, View, check_machine
 from iolab.lab.programs import on_cpus
 from iolab.lab.topology import Topology
+from iolab.locale import Phrase
 from iolab.registry.rows import Later, MeasureKind, ShortForm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
 
 OWN_FIGURES = ("elapsed_s", "cpu_user_s", "cpu_system_s")
-"""What iolab itself sees of a program."""
-ONE_RUN = "either run, the program and its arguments as a list of words, or shell, a text for `sh -c`"
-ONE_FIGURE = "one of path (JSONPath), pattern (a regular expression), column (of CSV)"
+"""Figures that iolab itself measures for a program."""
 
 
 def _check_names(view: View, section: Section, measure: CommandMeasure) -> None:
@@ -28,32 +27,38 @@ def _check_names(view: View, section: Section, measure: CommandMeasure) -> None:
     for name, figure in measure.metrics.items():
         _check_figure(view, section, ("metrics", name), figure)
         if name in OWN_FIGURES:
-            seen, allowed = name, f"another name: iolab itself gives {', '.join(OWN_FIGURES)}"
-            view.say(section, ("metrics", name), seen, allowed)
+            view.say(
+                section, ("metrics", name), name, Phrase("measures.name-of-no-own-figure", names=OWN_FIGURES)
+            )
 
 
 def _check_program(view: View, section: Section, place: Place, program: Program) -> None:
     check_machine(view, section, (*place, "on"), program.on)
     if bool(program.run) == (program.shell is not None):
-        view.say(section, place, "both run and shell" if program.run else "neither run nor shell", ONE_RUN)
+        both = Phrase("measures.both-keys", keys=["run", "shell"])
+        neither = Phrase("measures.neither-run-nor-shell")
+        view.say(section, place, both if program.run else neither, Phrase("measures.run-or-shell"))
     if program.run and not program.run[0]:
-        view.say(section, (*place, "run"), "an empty word", "the name of a program first")
+        view.say(section, (*place, "run"), Phrase("check.empty-word"), Phrase("check.program-name-first"))
     if program.folder is not None and not program.folder.startswith("/"):
-        view.say(section, (*place, "folder"), program.folder, "a path from the root, such as /srv/www")
+        view.say(section, (*place, "folder"), program.folder, Phrase("measures.absolute-path"))
 
 
 def _check_figure(view: View, section: Section, place: Place, figure: Figure) -> None:
     given = [one for one in (figure.path, figure.pattern, figure.column) if one is not None]
     if len(given) != 1:
-        view.say(section, place, f"{len(given)} of them", ONE_FIGURE)
+        seen = Phrase("check.several-of-them", count=len(given))
+        allowed = Phrase("measures.one-source-of-figure")
+        view.say(section, place, seen, allowed)
         return
     from iolab.trial.programs.figures import path_trouble, pattern_trouble
 
     if figure.path is not None and (trouble := path_trouble(figure.path)) is not None:
-        view.say(section, (*place, "path"), f"{figure.path} ({trouble})", "JSONPath, such as $.end.sum.bytes")
-    if figure.pattern is not None and (trouble := pattern_trouble(figure.pattern)) is not None:
-        allowed = "a regular expression with one group, or a group (?P<value>...): the number; (?P<unit>...) beside it"
-        view.say(section, (*place, "pattern"), f"{figure.pattern} ({trouble})", allowed)
+        seen = Phrase("measures.value-and-reason", value=figure.path, reason=trouble)
+        view.say(section, (*place, "path"), seen, Phrase("measures.json-path"))
+    if figure.pattern is not None and (error := pattern_trouble(figure.pattern)) is not None:
+        seen = Phrase("measures.value-and-reason", value=figure.pattern, reason=error)
+        view.say(section, (*place, "pattern"), seen, Phrase("measures.pattern-with-group"))
 
 
 def _programs(measure: CommandMeasure) -> Iterator[Program]:
@@ -68,7 +73,7 @@ def _named_programs(measure: CommandMeasure) -> Iterator[tuple[str, str]]:
 
 
 def _check(measure: CommandMeasure, _lab: "Lab", topology: Topology) -> None:
-    """Check that every machine that is named in a program's words has an address there. Raises InputError."""
+    """Check that every machine named in a program's arguments has an address. Raises InputError."""
     from iolab.trial.programs.words import addresses_of
 
     for program in _programs(measure):

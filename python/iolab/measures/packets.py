@@ -1,4 +1,4 @@
-"""Rows of the kinds that send frames of our own: forwarding, load curve and latency, and what they have in common."""
+"""Rows of the kinds with generated frames (forwarding, load curve, latency), and their common functions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -11,7 +11,7 @@ from iolab.experiment.references.view import Place, View, check_any_cpus, check_
 from iolab.lab.packets.frames import fps_of, given_fps
 from iolab.lab.requirements.part_needs import check_packets, packet_needs
 from iolab.lab.topology import Topology
-from iolab.locale import Phrase
+from iolab.locale import Phrase, Text
 from iolab.registry.rows import Later, MeasureKind, ShortForm
 from iolab.registry.searches import FAST_NS, SEARCHES
 
@@ -24,13 +24,13 @@ P = TypeVar("P", bound=Packets)
 
 NO_SHORT_FORMS: Mapping[str, ShortForm] = {}
 _NAMED_BY = frozenset({"from", "to", "pairs"})
-"""Keys that hold names of machines and ports."""
+"""Keys that contain names of machines and ports."""
 LOAD_OVERHEAD_NS = 50_000_000
-"""A load trial beside its sending [ns]: counters twice, threads started, the drained barrier."""
+"""Overhead of a load trial [ns]: two counter readings, thread starts, the wait for frames in transit."""
 
 
 def _check_names(view: View, section: Section, measure: Packets) -> None:
-    """Note every name in a measure that leads nowhere."""
+    """Report every unresolved name in a measure."""
     ends: list[tuple[Place, str, str]] = [((), measure.src, measure.dst)]
     ends += [(("pairs", index), pair.src, pair.dst) for index, pair in enumerate(measure.pairs)]
     for place, source, target in ends:
@@ -39,13 +39,13 @@ def _check_names(view: View, section: Section, measure: Packets) -> None:
         check_any_cpus(view, section, (*place, "to"), PortRef(target).machine)
 
 
-def _commands(_: Packets, __: Topology) -> Sequence[str]:
-    """Return what stands for the commands of a measure that runs none."""
-    return ("# measured by frames of the agent itself",)
+def _commands(_: Packets, __: Topology) -> Sequence[Text]:
+    """Return a description in place of commands, because the measure runs no command."""
+    return (Phrase("measures.agent-sends-frames"),)
 
 
 def _with_looks(check: "Callable[[P, Lab, Topology], None]") -> "Callable[[P, Lab, Topology], None]":
-    """Return a check of a measure that also checks the watches and captures beside it."""
+    """Return the check of a measure, extended to its watches and captures."""
 
     def checked(measure: P, lab: "Lab", topology: Topology) -> None:
         check(measure, lab, topology)
@@ -66,7 +66,7 @@ def packet_kind(
     leading: tuple[str, ...],
     short_forms: Mapping[str, ShortForm] = NO_SHORT_FORMS,
 ) -> MeasureKind[P]:
-    """Return the row of a kind that sends frames of our own."""
+    """Return the row of a kind with generated frames."""
     return MeasureKind(
         model=model,
         duration_ns=duration_ns,
@@ -88,9 +88,9 @@ def _forwarding_ns(measure: Forwarding) -> int:
 
 
 def _check_forwarding(measure: Forwarding, lab: "Lab", topology: Topology) -> None:
-    """Check the search and its way. Raises InputError."""
+    """Check the search and the path. Raises InputError."""
     if not SEARCHES[measure.search].zero_loss and measure.loss_ratio == 0:
-        able = " or ".join(name for name, row in SEARCHES.items() if row.zero_loss)
+        able = [name for name, row in SEARCHES.items() if row.zero_loss]
         seen = Phrase("measures.zero-loss-with-search", search=measure.search)
         allowed = Phrase("measures.loss-above-zero", search=measure.search)
         advice = Phrase("measures.take-able-search", searches=able)
@@ -116,7 +116,7 @@ def _load_curve_ns(measure: LoadCurve) -> int:
 
 
 def _check_load_curve(measure: LoadCurve, lab: "Lab", topology: Topology) -> None:
-    """Check its way and its rate. Raises InputError."""
+    """Check the path and the rate. Raises InputError."""
     check_packets(measure, lab, topology)
     if measure.rate is not None:
         fps_of(measure.rate, measure, "rate")
@@ -132,7 +132,7 @@ LOAD_CURVE = packet_kind(
 
 
 def _check_latency(measure: Latency, lab: "Lab", topology: Topology) -> None:
-    """Check its way and its rate. Raises InputError."""
+    """Check the path and the rate. Raises InputError."""
     check_packets(measure, lab, topology)
     given_fps(measure, measure.rate)
 

@@ -1,4 +1,4 @@
-"""Round trips: transactions over TCP and UDP, and echoes over ICMP and UDP."""
+"""Round trips: transactions over TCP and UDP, and echo requests over ICMP and UDP."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -10,13 +10,14 @@ from iolab.experiment.references.view import View, check_pair
 from iolab.lab.links.shared import check_reach
 from iolab.lab.programs import on_cpus
 from iolab.lab.topology import Topology
+from iolab.locale import Phrase
 from iolab.registry.rows import Later, MeasureKind, ShortForm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
 
 LEAST_DATAGRAM, MOST_DATAGRAM = 24, 65_507
-"""UDP payload: which request it is must fit, and it must fit into a packet [bytes]."""
+"""Limits of the UDP payload: it must hold the request number, and fit in a packet [bytes]."""
 Trips = TypeVar("Trips", bound=RoundTrips)
 
 
@@ -29,13 +30,13 @@ def _check_transactions(view: View, section: Section, measure: RequestResponse) 
     if measure.protocol == "tcp":
         return
     if measure.connect_each:
-        view.say(
-            section, ("connect_each",), "a connection for each datagram", "connect_each with protocol: tcp"
-        )
+        seen = Phrase("measures.key-over-udp", key="connect_each")
+        allowed = Phrase("measures.key-over-tcp", key="connect_each")
+        view.say(section, ("connect_each",), seen, allowed)
     for key, size in (("request", measure.request), ("response", measure.response)):
         if not LEAST_DATAGRAM <= size <= MOST_DATAGRAM:
-            allowed = f"{LEAST_DATAGRAM} to {MOST_DATAGRAM} bytes over UDP"
-            view.say(section, (key,), f"{size} bytes over UDP", allowed)
+            allowed = Phrase("measures.size-over-udp", least=LEAST_DATAGRAM, most=MOST_DATAGRAM)
+            view.say(section, (key,), Phrase("measures.bytes-over-udp", size=size), allowed)
 
 
 def _kernels(measure: RoundTrips, topology: Topology) -> Iterator[str]:
@@ -44,7 +45,7 @@ def _kernels(measure: RoundTrips, topology: Topology) -> Iterator[str]:
 
 
 def _check(measure: RoundTrips, lab: "Lab", topology: Topology) -> None:
-    """Check that both ends are joined. Raises InputError."""
+    """Check that both ends are connected. Raises InputError."""
     topology.endpoint(measure.src, towards=measure.dst, ip=measure.ip)
     topology.endpoint(measure.dst, towards=measure.src, ip=measure.ip)
     check_reach(lab, PortRef(measure.src).machine, PortRef(measure.dst).machine)

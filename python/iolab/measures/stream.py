@@ -1,4 +1,4 @@
-"""Streams: TCP and UDP between machines, by iperf3."""
+"""Streams: TCP and UDP between machines, with iperf3."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -19,16 +19,20 @@ if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
 
 PORTS_OF_A_PART = 200
-"""From the first port of one of several streams at once to that of the next."""
+"""Number of ports reserved for each of several parallel streams."""
 MOST_DATAGRAM = 65_507
-"""UDP payload over IPv4 [bytes]."""
+"""Maximum UDP payload over IPv4 [bytes]."""
 
 
 def _check_names(view: View, section: Section, measure: Stream) -> None:
     if measure.protocol == "udp" and (measure.length or 0) > MOST_DATAGRAM:
-        view.say(section, ("length",), f"{measure.length} bytes over UDP", f"at most {MOST_DATAGRAM}")
+        seen = Phrase("measures.bytes-over-udp", size=measure.length)
+        allowed = Phrase("measures.at-most", most=MOST_DATAGRAM)
+        view.say(section, ("length",), seen, allowed)
     if measure.protocol == "udp" and measure.congestion is not None:
-        view.say(section, ("congestion",), "congestion with udp", "congestion with tcp")
+        seen = Phrase("measures.key-over-udp", key="congestion")
+        allowed = Phrase("measures.key-over-tcp", key="congestion")
+        view.say(section, ("congestion",), seen, allowed)
     if measure.on is not None:
         check_machine(view, section, ("on",), measure.on)
     if measure.flows:
@@ -36,9 +40,9 @@ def _check_names(view: View, section: Section, measure: Stream) -> None:
         return
     source = measure.src or measure.on
     if source is None or measure.dst is None:
-        missing = "from" if measure.dst is not None else "to" if source else "from and to"
-        allowed = "from (or on) and to, or flows, after every factor is applied"
-        view.say(section, (), f"no {missing}", allowed, f"add {missing}")
+        missing = [key for key, end in (("from", source), ("to", measure.dst)) if end is None]
+        allowed, advice = Phrase("measures.ends-or-flows"), Phrase("measures.add-keys", keys=missing)
+        view.say(section, (), Phrase("measures.keys-absent", keys=missing), allowed, advice)
         return
     _check_ends(view, section, (), "from" if measure.src is not None else "on", source, measure.dst)
 
@@ -46,13 +50,14 @@ def _check_names(view: View, section: Section, measure: Stream) -> None:
 def _check_flows(view: View, section: Section, measure: Stream) -> None:
     if measure.src is not None or measure.dst is not None:
         key = "from" if measure.src is not None else "to"
-        view.say(section, (key,), f"both flows and {key}", "either flows, or from and to")
+        seen, allowed = Phrase("measures.both-keys", keys=["flows", key]), Phrase("measures.flows-or-ends")
+        view.say(section, (key,), seen, allowed)
     for index, flow in enumerate(measure.flows):
         _check_ends(view, section, ("flows", index), "from", flow.src, flow.dst)
 
 
 def _check_ends(view: View, section: Section, place: Place, key: str, source: str, target: str) -> None:
-    """Note what is wrong with a sender and a receiver; a host may be both, over its loopback interface."""
+    """Report problems of a sender and a receiver; a host may be both, over its loopback interface."""
     machine = view.lab.machines.get(source)
     if source != target or machine is None or machine.kind != "host":
         check_pair(view, section, place, key, source, target)
@@ -78,7 +83,7 @@ def _features(measure: Stream) -> Iterator[str]:
 
 
 def _check(measure: Stream, lab: "Lab", topology: Topology) -> None:
-    """Check that the ends of each flow are joined. Raises InputError."""
+    """Check that the ends of each flow are connected. Raises InputError."""
     for source, target in _ends(measure):
         topology.endpoint(source, towards=target, ip=measure.ip)
         topology.endpoint(target, towards=source, ip=measure.ip)
@@ -87,13 +92,13 @@ def _check(measure: Stream, lab: "Lab", topology: Topology) -> None:
 
 
 def _check_forwarding(lab: "Lab", topology: Topology, measure: Stream, source: str, target: str) -> None:
-    """Check that no machine on the way forwards by XDP.
+    """Check that no machine on the path forwards with XDP.
 
-    A stack leaves checksums and segments to its card; a veth pair has the far stack trust that they are right, and a
-    frame that XDP takes out of it is sent on without them.
+    A stack leaves checksums and segmentation to its NIC. On a veth pair, the receiving stack trusts unfinished frames,
+    but a frame that XDP forwards from there is sent with an incomplete checksum and without segmentation.
 
     Raises:
-        InputError: one does.
+        InputError: a machine on the path forwards with XDP.
     """
     ways = ((source, target), (target, source))
     here, there = (topology.endpoint(one, towards=other, ip=measure.ip) for one, other in ways)

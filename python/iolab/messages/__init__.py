@@ -1,1 +1,1 @@
-"""What iolab states about a lab or a trial, as codes with typed parameters; `report.locale` makes the sentences."""
+"""Statements about labs and trials: codes with typed parameters. `report.locale` has the sentences for statements."""

@@ -1,4 +1,4 @@
-"""Why what a verdict says is not certain. Types only."""
+"""Caveats: reasons why a verdict is uncertain. Types only."""
 
 from typing import Literal
 
@@ -7,44 +7,50 @@ from iolab.messages.statement import Name, Statement
 
 
 class Caveat(Statement, kind=True):
-    """Why something is not certain."""
+    """A reason why a verdict is uncertain."""
 
 
 class CauseUnsure(Caveat):
-    """No counter tells where frames were lost, most were lost at none of several places, or the shaper is not of the
-    lab, so that its rate is not known."""
+    """The cause of the loss is unclear.
+
+    No drop counter accounts for the lost frames, no single place accounts for most of the loss, or the shaper is not
+    part of the lab, so its rate is unknown.
+    """
 
     code: Literal["place-unknown", "several-places", "shaper-unknown"]
 
 
 class TooCoarse(Caveat):
-    """What was read does not tell: the window, read once a second, may still have grown; no single thread had all of
-    its time; or processes were too short to be seen, and may have run one after the other."""
+    """The readings are too coarse for a certain verdict.
+
+    The window, which is read once per second, may have grown between readings; no single thread was busy all the time;
+    or processes were too short-lived to be sampled, and may have run one after the other.
+    """
 
     code: Literal["window-of-second", "no-single-thread", "one-after-the-other"]
 
 
 class CalmTooShort(Caveat):
-    """Too few frames were sent while the host was calm to tell whether frames are lost then."""
+    """Too few frames were sent while the host was undisturbed to tell whether frames are lost then."""
 
     calm_frames: int
     offered_frames: int
 
 
 class OthersOnCpu(Caveat):
-    """Work that is not known had a part of the CPU, and may be why as well."""
+    """Unidentified work used a part of the CPU, and may also be the cause."""
 
     others_ratio: float
 
 
 class GeneratorWaited(Caveat):
-    """The sender waited for its CPU: with one of its own it may send more."""
+    """The sender waited for its CPU; with a dedicated CPU it may send more."""
 
     wait_ratio: float
 
 
 class OthersDropped(Caveat):
-    """A counter shows more dropped frames than are missing: it does not tell whose they were."""
+    """A drop counter exceeds the number of missing frames, because it includes frames outside this trial."""
 
     place: Place
     dropped_frames: int
@@ -52,13 +58,13 @@ class OthersDropped(Caveat):
 
 
 class QueueBeganAgain(Caveat):
-    """Counters of queues began again in the middle, so what was dropped there before is not known."""
+    """The counters of queues were reset during the trial, so earlier drops are unknown."""
 
     places: tuple[Name, ...]
 
 
 class ShaperSuspected(Caveat):
-    """A shaper of unknown rate held frames back, and may be why."""
+    """A shaper of unknown rate delayed frames, and may be the cause."""
 
     shaper: Name
     place: Name
@@ -66,16 +72,19 @@ class ShaperSuspected(Caveat):
 
 
 class ReasonOfOthers(Caveat):
-    """The kernel dropped another number of frames for a reason than are missing: it does not tell whose they were."""
+    """The kernel's count for a drop reason differs from the number of missing frames: it includes other frames."""
 
     reason: Name
-    """The kernel's name of it."""
+    """The kernel's name of the drop reason."""
     dropped_frames: int
     missing_frames: int
 
 
 class QueueShowsFewer(Caveat):
-    """A queue shows fewer drops than the kernel's reasons: it began again, or another queue dropped frames."""
+    """The queue counters show fewer drops than the kernel's drop reasons.
+
+    The counters were reset, or a different queue dropped frames.
+    """
 
     place: Name
     frames: int

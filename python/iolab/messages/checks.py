@@ -1,4 +1,4 @@
-"""What the doctor sees of a computer, also of one that is to have guests: a statement for each thing. Types only."""
+"""Results of the doctor's checks on a host, including those for guests: one statement per check. Types only."""
 
 from typing import Literal
 
@@ -6,23 +6,23 @@ from iolab.messages.statement import Name, Quoted, Statement
 
 
 class Examined(Statement, kind=True):
-    """Something that was looked at."""
+    """The result of a check."""
 
 
 class CardPart(Examined, kind=True):
-    """Something of a card."""
+    """A property of a NIC."""
 
 
 class GovernorOfCpus(Examined):
-    """A governor, and the CPUs that it sets."""
+    """A frequency governor and the CPUs that use it."""
 
     governor: Name
     cpus: Name
-    """As a list of the kernel's: 0-3,8."""
+    """CPU list in kernel syntax: 0-3,8."""
 
 
 class IdleState(Examined):
-    """A state that idle CPUs sleep in, and how long waking takes."""
+    """An idle state (C-state) and its exit latency."""
 
     state: Name
     wake_ns: int
@@ -36,73 +36,73 @@ class NodeCpus(Examined):
 
 
 class CardDriver(CardPart):
-    """Its driver."""
+    """The driver of a NIC."""
 
     driver: Name
-    """With its version, where it has one."""
+    """Name of the driver, with its version if it has one."""
 
 
 class CardFirmware(CardPart):
-    """Its firmware."""
+    """The firmware of a NIC."""
 
     firmware: Name
 
 
 class CardNode(CardPart):
-    """Its NUMA node."""
+    """The NUMA node of a NIC."""
 
     node: int
 
 
 class CardSettings(CardPart):
-    """How it coalesces interrupts, or whether it sends and obeys pause frames."""
+    """Interrupt coalescing settings or pause settings of a NIC."""
 
     code: Literal["card-coalescing", "card-pause"]
     settings: Name
-    """As ethtool -C takes them."""
+    """Settings in the syntax of ethtool."""
 
 
 class HostExamined(Examined):
-    """Something of the computer that its code says whole."""
+    """A property of the host that needs no parameters."""
 
     code: Literal[
-        "as-user",  # The agent is an ordinary user's
-        "as-root",  # The agent is root's
-        "no-user-namespaces",  # The kernel refuses them
-        "host-free",  # Nothing is at work, nothing is left
-        "veth-by-napi",  # How packet trials set a veth pair
-        "af-packet-only",  # Frames are received by the slower way
-        "af-xdp-first",  # Frames are received by the fastest way that works
-        "frequency-unset",  # The kernel sets no frequency
-        "turbo-is-on",  # Turbo may be used
-        "turbo-is-off",  # Turbo is not used
+        "as-user",  # The agent runs as an ordinary user
+        "as-root",  # The agent runs as root
+        "no-user-namespaces",  # The kernel does not permit user namespaces
+        "host-free",  # No lab is running, and no changes are left
+        "veth-by-napi",  # Settings of veth pairs in packet trials
+        "af-packet-only",  # Frames are received through AF_PACKET
+        "af-xdp-first",  # Frames are received through AF_XDP if available
+        "frequency-unset",  # The kernel does not control the CPU frequency
+        "turbo-is-on",  # Turbo is on
+        "turbo-is-off",  # Turbo is off
         "smt-on",  # Cores have several threads
         "smt-off",  # Cores have one thread
-        "irqbalance-runs",  # irqbalance is at work
-        "irqbalance-absent",  # irqbalance is not at work
+        "irqbalance-runs",  # irqbalance is running
+        "irqbalance-absent",  # irqbalance is not running
     ]
 
 
 class NoPrivilege(Examined):
-    """What keeps an ordinary user from having namespaces."""
+    """Limits that prevent an ordinary user from creating namespaces."""
 
     limits: tuple[Quoted, ...]
 
 
 class HeldByLab(Examined):
-    """Another lab is at work."""
+    """A different lab uses the host."""
 
     pid: int
 
 
 class ChangesLeft(Examined):
-    """A killed agent left changes."""
+    """A killed agent left changes on the host."""
 
     changes: int
 
 
 class CpusEnough(Examined):
-    """Each part of a packet trial has a CPU."""
+    """Each part of a packet trial has a separate CPU."""
 
     cpus: int
 
@@ -112,85 +112,85 @@ class CpusFew(Examined):
 
     cpus: int
     wanted: int
-    """Per direction."""
+    """CPUs needed per direction."""
 
 
 class ProgramVersion(Examined):
-    """A program is installed."""
+    """The version of an installed program."""
 
     version: Name
 
 
 class ProgramMissing(Examined):
-    """A program, or the switch in user space, is not installed."""
+    """A program or the user-space switch is not installed."""
 
     code: Literal["program-missing", "switch-missing"]
     package: Name
-    """Of Debian."""
+    """Name of the Debian package."""
 
 
 class FeatureExamined(Examined):
-    """Whether the kernel has a feature."""
+    """Whether the kernel supports a feature."""
 
     code: Literal[
-        "feature-works",  # A feature of the kernel was tried, and works
-        "feature-absent",  # A feature of the kernel was tried, and does not work
-        "feature-untried",  # A feature of the kernel could not be tried
-        "drop-reasons-absent",  # The kernel does not say why it drops packets
+        "feature-works",  # The test of a kernel feature succeeded
+        "feature-absent",  # The test of a kernel feature failed
+        "feature-untried",  # A kernel feature could not be tested
+        "drop-reasons-absent",  # The kernel does not report drop reasons
     ]
     feature: Name
 
 
 class LoadExamined(Examined):
-    """How much else is at work."""
+    """The load of the host by other work."""
 
     code: Literal[
-        "load-low",  # Little else is at work
-        "load-high",  # Other work disturbs
+        "load-low",  # The load is low
+        "load-high",  # The load is high enough to disturb trials
     ]
     load: float
-    """Average of a minute [threads]."""
+    """One-minute load average [threads]."""
     cpus: int
 
 
 class ClocksourceExamined(Examined):
-    """How the kernel reads the time."""
+    """The clock source of the kernel."""
 
     code: Literal[
-        "clocksource-fast",  # Reading the time is fast
-        "clocksource-slow",  # Reading the time is slow, or coarse
+        "clocksource-fast",  # Reading the clock is fast
+        "clocksource-slow",  # Reading the clock is slow, or its resolution is low
     ]
     clocksource: Name
 
 
 class Governors(Examined):
-    """What sets the frequency of CPUs."""
+    """Frequency governors of the CPUs."""
 
     governors: tuple[GovernorOfCpus, ...]
 
 
 class GovernorsOfDriver(Examined):
-    """What sets the frequency of CPUs, and its driver."""
+    """Frequency governors of the CPUs, and the frequency driver."""
 
     driver: Name
     governors: tuple[GovernorOfCpus, ...]
 
 
 class IdleStates(Examined):
-    """The states that idle CPUs sleep in."""
+    """Idle states (C-states) of the CPUs."""
 
     driver: Name
     states: tuple[IdleState, ...]
 
 
 class NumaNodes(Examined):
-    """CPUs are of several NUMA nodes."""
+    """The host has several NUMA nodes."""
 
     nodes: tuple[NodeCpus, ...]
 
 
 class CardSeen(Examined):
-    """What a card is, and how it is set."""
+    """Properties and settings of a NIC."""
 
     code = "card"
     parts: tuple[CardPart, ...]
@@ -204,61 +204,88 @@ class QemuThere(Examined):
 
 
 class ProgramExamined(Examined):
-    """What a program answered that guests need."""
+    """The answer of a program that guests need."""
 
     code: Literal[
-        "qemu-unfit",  # No QEMU can be used
-        "accelerator-untried",  # No guest could be booted to try
-        "accelerator-untold",  # A guest was booted with KVM, and nothing was shown in time
-        "switch-lacks-qemu",  # The switch is there, a QEMU for it is not
-        "no-xen",  # It runs no Xen, or is not its Dom0
+        "qemu-unfit",  # No usable QEMU was found
+        "accelerator-untried",  # No test guest could be booted
+        "accelerator-untold",  # A test guest with KVM gave no result in time
+        "switch-lacks-qemu",  # The user-space switch is installed, but not a QEMU that supports it
+        "no-xen",  # The host does not run Xen, or is not its Dom0
         "xen-silent",  # Xen's services do not answer
     ]
     said: Quoted
 
 
 class GuestsExamined(Examined):
-    """Something that guests need, which its code says whole."""
+    """A requirement of guests that needs no parameters."""
 
     code: Literal[
-        "qemu-not-there",  # Another host has no QEMU
-        "image-not-built",  # The first image of guests is not built
-        "accelerator-kvm",  # A guest was booted with KVM
-        "accelerator-none",  # A guest could not be booted with KVM
-        "macvtap-absent",  # The kernel makes no macvtaps
-        "macvtap-closed",  # An ordinary user may not open macvtaps
-        "macvtap-open",  # Macvtaps can be opened
-        "macvtap-by-sudo",  # sudo opens macvtaps
-        "switch-there",  # A switch in user space can carry cards
-        "xen-not-paravirtual",  # This Xen makes no paravirtual domains
-        "xen-memory-short",  # There is little memory for domains
+        "qemu-not-there",  # A different host has no QEMU
+        "image-not-built",  # The first guest image is not built
+        "accelerator-kvm",  # A test guest booted with KVM
+        "accelerator-none",  # A test guest did not boot with KVM
+        "macvtap-absent",  # The kernel does not support macvtap
+        "macvtap-closed",  # An ordinary user cannot open macvtap devices
+        "macvtap-open",  # Macvtap devices can be opened
+        "macvtap-by-sudo",  # sudo opens macvtap devices
+        "switch-there",  # The user-space switch can carry guests' NICs
+        "xen-not-paravirtual",  # This Xen cannot run paravirtual domains
+        "xen-memory-short",  # Little memory is free for domains
         "xen-cpus-short",  # No CPU is free for domains
     ]
 
 
 class ImagesBuilt(Examined):
-    """Images of guests are built."""
+    """Guest images are built."""
 
     images: tuple[Name, ...]
 
 
 class DeviceExamined(Examined):
-    """Whether a device file that guests need is there."""
+    """Whether a device file that guests need exists."""
 
     code: Literal[
-        "device-there",  # A device that guests need is there
-        "tun-absent",  # No taps can be made
-        "vhost-net-absent",  # No card can be carried by vhost
-        "kvm-absent",  # Guests have no hardware virtualisation
+        "device-there",  # A device file that guests need exists
+        "tun-absent",  # /dev/net/tun is missing, so taps cannot be created
+        "vhost-net-absent",  # /dev/vhost-net is missing
+        "kvm-absent",  # /dev/kvm is missing
     ]
     path: Name
 
 
 class XenRoom(Examined):
-    """What is left for domains."""
+    """Memory and CPUs that are free for Xen domains."""
 
     version: Name
     free_mib: int
     total_mib: int
     free_cpus: int
     cpus: int
+
+
+class DiskNotRead(Examined):
+    """The block devices of a host could not be listed."""
+
+    said: Quoted
+
+
+class DiskWithout(Examined):
+    """A block device without an identity."""
+
+    size_bytes: int
+
+
+class DiskOffered(Examined):
+    """A block device with an identity, and whether labs may write to it."""
+
+    code: Literal[
+        "disk-free",  # A device without content, which nothing uses
+        "disk-with-content",  # A device with a file system, a partition table or another signature
+        "disk-in-use",  # A device that is mounted, swap space, or below another device
+        "disk-read-only",  # A device that the kernel does not write
+    ]
+    identity: Quoted
+    size_bytes: int
+    seen: Quoted
+    """Content or use."""

@@ -1,6 +1,6 @@
-"""Where each code of a statement is: a record names it, and only the module that has it is loaded then.
+"""The module of each statement code, so that reading a record imports only the modules of its codes.
 
-A new statement has its code here, below its module. A test says which are missing.
+Add the code of each new statement here, below its module; a test reports missing codes.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,11 @@ _CODES = {
         export-without-way function-gets-own-frames functions-too-many guest-without-card host-without-card
         hypervisor-without-address ide-ports-too-few image-qemu-old image-without-engine
         initiator-without-export installed-on-guest ipv6-mtu-small join-gives-own-frames join-on-bridged-port
-        join-without-wire kernel-initiator-in-namespace l3-on-port leads-elsewhere macvtap-finishes-nothing
+        join-without-wire kernel-initiator-in-namespace l3-on-port leads-elsewhere link-mtu macvtap-finishes-nothing
         macvtap-gets-own-frames namespace-has-no-card no-nvme-initiator one-queue pair-of-two
         params-without-export parent-cpu-absent parent-memory-short parent-port-absent queues-too-few
-        ring-size-absent shared-by-namespaces switch-finishes-nothing switch-mtu-small throttle-without-qemu
+        ring-size-absent segment-mtus-differ shared-by-namespaces switch-finishes-nothing switch-mtu-small
+        throttle-without-qemu
         tunnel-in-own-bridge tunnel-mtu-large tunnel-of-packets tunnel-twice vlan-on-ipvlan xen-bus-fixed
         xen-checksum-fixed xen-ring-fixed xen-threads-fixed
     """,
@@ -29,7 +30,7 @@ _CODES = {
     """,
     "commands": """
         guest-thread napi-threads no-napi-thread open-device open-macvtap open-macvtap-in open-tap open-tap-in
-        other-threads runs-as-own-user vcpu-thread
+        other-threads reads-secret runs-as-own-user vcpu-thread
     """,
     "host_issues": """
         deep-sleep far-from-card governor-changes interrupts-move networkd-manages networkmanager-manages
@@ -38,7 +39,8 @@ _CODES = {
     "disks": """
         acknowledged-lost at-disk bytes-throttled connection-refused depth-held disk-data-wrong disk-detached
         disk-io-failed disk-phases-too-short disk-reattached disk-server-failed disk-server-silent
-        disk-store-full disk-used door-cache flush-not-kept guest-kernel iscsi-target job-keys-replaced
+        disk-store-full disk-used door-cache existing-target-server flush-not-kept guest-kernel
+        iscsi-target job-keys-replaced
         ledger-open less-confined memory-not-limited nbd-server no-reply nvme-target operations-offered
         operations-throttled other-protocol process-gone process-stopped program-cache read-from-memory
         section-ledger-open section-load-short storage-daemon store-cache target-cache
@@ -57,7 +59,8 @@ _CODES = {
     "checks": """
         accelerator-kvm accelerator-none accelerator-untold accelerator-untried af-packet-only af-xdp-first
         as-root as-user card card-coalescing card-driver card-firmware card-node card-pause changes-left
-        clocksource-fast clocksource-slow cpus-enough cpus-few device-there drop-reasons-absent feature-absent
+        clocksource-fast clocksource-slow cpus-enough cpus-few device-there disk-free disk-in-use
+        disk-not-read disk-read-only disk-with-content disk-without drop-reasons-absent feature-absent
         feature-untried feature-works frequency-unset governor-of-cpus governors governors-of-driver held-by-lab
         host-free idle-state idle-states image-not-built images-built irqbalance-absent irqbalance-runs
         kvm-absent load-high load-low macvtap-absent macvtap-by-sudo macvtap-closed macvtap-open no-privilege
@@ -89,8 +92,8 @@ _CODES = {
         macvtap-not-allowed measure-unbuilt memory-short module-absent module-in-guest module-in-guests
         name-taken named-program-absent network-in-use newer-qemu-absent other-architecture pause-absent
         program-absent program-not-asked-for root-needed setting-not-permitted several-lacks site-has-ends
-        site-has-place site-lacks-cable site-refuses site-sets-nothing switch-absent turbo-fixed
-        user-namespaces-refused whole-kernel wire-unbuilt xen-absent
+        site-has-place site-has-volume site-lacks-cable site-refuses site-sets-nothing switch-absent turbo-fixed
+        user-namespaces-refused whole-kernel wire-unbuilt write-not-consented xen-absent
     """,
     "notes": """
         bounds-left-out effect-differs effects-aliased effects-not-fitted experiment-edited fact-differs
@@ -134,12 +137,12 @@ _CODES = {
         accelerator-unknown another-path cache-unknown congestion-differs connections-dropped counters-disagree
         counters-missing cpu-shared curve-partial damaged-frames datagrams-unread device-changed disk-load-short
         disk-unsteady emulated frames-left-out generator-limited host-perturbed host-unready latency-disturbed
-        line-limited link-mtu load-short more-by-live-frames more-senders nothing-passed other-traffic polling
+        line-limited load-short more-by-live-frames more-senders nothing-passed other-traffic polling
         queue-took-up queues-uneven readings-dropped recording-ended search-disturbed search-partial
-        segment-mtus-differ segments-twice sender-at-its-limit sender-kept-cpu sender-short shape-bypassed
+        segments-twice sender-at-its-limit sender-kept-cpu sender-short shape-bypassed
         shaper slow-port slower-path steps-above-line times-went-back unexplained-frames unstamped
     """,
 }
-"""By module of this package."""
+"""Codes of each module in this package."""
 MODULE_OF: Mapping[str, str] = {code: module for module, codes in _CODES.items() for code in codes.split()}
-"""Code to module."""
+"""Module of each statement code."""

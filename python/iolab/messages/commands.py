@@ -1,4 +1,4 @@
-"""What the words of a command leave open: files that are open for it, and whose thread a number is. Types only."""
+"""Notes on numbers in commands: open file descriptors and thread IDs. Types only."""
 
 from typing import Literal
 
@@ -6,19 +6,19 @@ from iolab.messages.statement import Name, Statement
 
 
 class CommandNote(Statement, kind=True):
-    """Something that a command says only by a number."""
+    """A note that explains a number in a command."""
 
 
 class NapiThreads(CommandNote):
-    """Threads that take the frames of an interface in."""
+    """The NAPI threads of an interface."""
 
     threads: tuple[Name, ...]
-    """Their numbers, or what stands for them where they are not known yet."""
+    """Thread IDs, or placeholders if they are not known yet."""
     interface: Name
 
 
 class NoNapiThread(CommandNote):
-    """An interface has no thread of its own."""
+    """An interface has no NAPI thread."""
 
     interface: Name
 
@@ -28,32 +28,39 @@ class VcpuThread(CommandNote):
 
     thread: Name
     number: int
-    """Of the virtual CPU."""
+    """Number of the virtual CPU."""
     guest: Name
 
 
 class GuestThread(CommandNote):
-    """Another thread that works for a guest."""
+    """A thread of a guest other than a virtual CPU's."""
 
     thread: Name
     called: Name
-    """By the kernel."""
+    """Name of the thread in the kernel."""
     guest: Name
 
 
 class OtherThreads(CommandNote):
-    """All other threads of a guest, which are known once it runs."""
+    """All other threads of a guest, which are known only once the guest runs."""
 
     threads: Name
     guest: Name
 
 
 class RunsAsOwnUser(CommandNote):
-    """A program is started as root and runs as a user of its own."""
+    """A program that root starts runs as a dedicated unprivileged user."""
+
+
+class ReadsSecret(CommandNote):
+    """A command reads a CHAP secret from its standard input."""
+
+    place: Name
+    """File or environment variable with the secret."""
 
 
 class OpenQueue(CommandNote):
-    """A queue of a tap or a macvtap is open under a number."""
+    """An open file descriptor of a tap or macvtap queue."""
 
     code: Literal["open-tap", "open-macvtap"]
     fd: int
@@ -61,7 +68,7 @@ class OpenQueue(CommandNote):
 
 
 class OpenQueueIn(CommandNote):
-    """A queue of a tap or a macvtap in a namespace is open under a number."""
+    """An open file descriptor of a tap or macvtap queue in a namespace."""
 
     code: Literal["open-tap-in", "open-macvtap-in"]
     fd: int
@@ -70,7 +77,7 @@ class OpenQueueIn(CommandNote):
 
 
 class OpenDevice(CommandNote):
-    """A device is open under a number."""
+    """An open file descriptor of a device."""
 
     fd: int
     path: Name

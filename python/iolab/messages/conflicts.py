@@ -1,119 +1,119 @@
-"""Why a measure cannot be done in a cell anywhere: choices that do not go together. Types only."""
+"""Conflicts between settings, which make a measure impossible in a cell on any host. Types only."""
 
 from typing import Literal
 
-from iolab.messages.statement import Name
+from iolab.messages.statement import Name, Statement, TrialWarning
 from iolab.messages.unmet import PartLack
 
 
 class Conflict(PartLack, kind=True):
-    """A choice that does not go together with the others."""
+    """A conflict between settings."""
 
 
 class ParentPortAbsent(Conflict):
-    """No port of a parent could give a virtual function."""
+    """No port of the parent can provide a virtual function."""
 
     link: Name
 
 
 class BridgedToCard(Conflict):
-    """Ends would be bridged to a card that has virtual functions."""
+    """Ends of a link would be bridged to a NIC with virtual functions."""
 
     ends: tuple[Name, ...]
     link: Name
 
 
 class InstalledOnGuest(Conflict):
-    """A guest on a guest has its parent's image: nothing can be installed for it alone."""
+    """A nested guest uses its parent's image, so packages cannot be installed only for the guest."""
 
     parent: Name
 
 
 class ClashAtMachine(Conflict):
-    """A clash at a machine."""
+    """A conflict on a machine."""
 
     code: Literal[
-        "namespace-has-no-card",  # A namespace has no card to be split
-        "function-gets-own-frames",  # A virtual function gets no frame to another address
-        "host-without-card",  # A host has no card in the lab
-        "guest-without-card",  # No card carries a guest's frames
+        "namespace-has-no-card",  # A namespace has no NIC with virtual functions
+        "function-gets-own-frames",  # A virtual function receives only frames to its own address
+        "host-without-card",  # A host without a cable has no NIC in the lab
+        "guest-without-card",  # No NIC of the parent carries the guest's frames
     ]
     machine: Name
 
 
 class CardWithoutFunctions(Conflict):
-    """A guest's card has no virtual functions."""
+    """A guest's NIC has no virtual functions."""
 
     nic: Name
     machine: Name
 
 
 class FunctionsTooMany(Conflict):
-    """A card has fewer virtual functions."""
+    """A NIC has fewer virtual functions than requested."""
 
     port: Name
     most: int
 
 
 class PlainClash(Conflict):
-    """A clash that its code says whole."""
+    """A conflict that needs no parameters."""
 
     code: Literal[
-        "xen-bus-fixed",  # A Xen domain has a bus of its own
-        "bus-without-guest",  # Only a guest has disks on a bus
-        "disk-cache-without-qemu",  # Only QEMU has a cache to choose
-        "throttle-without-qemu",  # QEMU slows disks down
-        "kernel-initiator-in-namespace",  # A kernel's initiator is of the whole kernel
-        "hypervisor-without-address",  # A hypervisor logs in from the address of its guest's parent, and is QEMU
-        "export-without-way",  # An exported volume is reached by its protocol alone
+        "xen-bus-fixed",  # The disk bus of a Xen domain is fixed
+        "bus-without-guest",  # Only guests have disks on a bus
+        "disk-cache-without-qemu",  # Only QEMU has a cache setting
+        "throttle-without-qemu",  # Only QEMU throttles disks
+        "kernel-initiator-in-namespace",  # A kernel initiator works only for the whole kernel
+        "hypervisor-without-address",  # A hypervisor that logs in needs QEMU, and an address of the guest's parent
+        "export-without-way",  # An exported volume can be used only through its protocol
         "export-without-machine",  # An export needs a machine with an address
-        "params-without-export",  # Nobody logs in to a volume that is not exported
+        "params-without-export",  # iSCSI keys need an exported volume
         "xen-threads-fixed",  # Threads of Dom0's kernel carry a domain's frames
-        "image-qemu-old",  # The QEMU in guest images lacks the card
-        "leads-elsewhere",  # A link does not lead to a machine's children
-        "xen-ring-fixed",  # Rings of Xen are one page
-        "join-without-wire",  # An emulated path joins two taps, or two bridges, by itself
+        "image-qemu-old",  # The QEMU version in guest images does not support the NIC
+        "leads-elsewhere",  # `host_offload` needs a link to a machine's children
+        "xen-ring-fixed",  # Xen's rings have a fixed size of one page
+        "join-without-wire",  # An emulated link joins its ends itself
         "pair-of-two",  # A veth pair has two ends, which are namespaces or hosts
-        "vlan-on-ipvlan",  # An ipvlan carries no VLAN
+        "vlan-on-ipvlan",  # An ipvlan does not carry VLANs
     ]
 
 
 class ClashOfWay(Conflict):
-    """A clash of the way to a disk."""
+    """A conflict in the access path to a disk."""
 
     code: Literal[
-        "disk-way-for-others",  # A guest has a hypervisor, and others a storage daemon, that speaks for them
-        "initiator-without-export",  # Kernels and hypervisors log in to exported volumes
-        "no-nvme-initiator",  # NVMe/TCP is spoken by kernels alone
+        "disk-way-for-others",  # `via: hypervisor` is for guests, `via: user` for other machines
+        "initiator-without-export",  # Only kernels and hypervisors log in to exported volumes
+        "no-nvme-initiator",  # Only kernel initiators support NVMe/TCP
     ]
     via: Name
 
 
 class IdePortsTooFew(Conflict):
-    """There are fewer ports of SATA."""
+    """The SATA controller has too few ports."""
 
     most: int
 
 
 class ImageWithoutEngine(Conflict):
-    """A parent's image does not start such guests."""
+    """The parent's image does not support this kind of guest."""
 
     parent: Name
     image: Name
     engine: Name
     wanted: Name
-    """An image that does."""
+    """An image that supports the engine."""
 
 
 class ParentMemoryShort(Conflict):
-    """A parent that is a guest has less memory."""
+    """The parent guest has too little memory."""
 
     parent: Name
     memory_bytes: int
 
 
 class ParentCpuAbsent(Conflict):
-    """A parent that is a guest has fewer CPUs."""
+    """The parent guest has too few CPUs."""
 
     parent: Name
     cpu: int
@@ -121,21 +121,21 @@ class ParentCpuAbsent(Conflict):
 
 
 class SwitchFinishesNothing(Conflict):
-    """A switch in user space passes no unfinished frames on."""
+    """A user-space switch cannot forward frames that still need checksums or segmentation."""
 
     offloads: tuple[Name, ...]
-    """As ethtool -K names them."""
+    """Names of offloads in ethtool -K."""
 
 
 class MtuLimited(Conflict):
-    """A switch in user space, or the link below a tunnel, carries no larger packets."""
+    """The MTU exceeds the limit of a user-space switch or of the link below a tunnel."""
 
     code: Literal["switch-mtu-small", "tunnel-mtu-large"]
     most_bytes: int
 
 
 class QueuesTooFew(Conflict):
-    """A card has fewer queue pairs than asked for."""
+    """A NIC has fewer queue pairs than requested."""
 
     port: Name
     machine: Name
@@ -144,45 +144,45 @@ class QueuesTooFew(Conflict):
 
 
 class CableEndNoHost(Conflict):
-    """A cable ends at a machine that is no host."""
+    """A cable ends at a machine that is not a host."""
 
     machine: Name
     kind: Name
 
 
 class MacvtapGetsOwnFrames(Conflict):
-    """One of several macvtaps gets only frames to its own address."""
+    """One of several macvtaps receives only frames to its own address."""
 
     port: Name
     lower: Name
-    """The port that it shares."""
+    """The port that the macvtaps share."""
 
 
 class ClashAtPorts(Conflict):
-    """A clash at several ports."""
+    """A conflict on several ports."""
 
     code: Literal[
-        "macvtap-finishes-nothing",  # A macvtap sends nothing for the stack
-        "xen-checksum-fixed",  # A domain's driver always leaves checksums to others
+        "macvtap-finishes-nothing",  # A macvtap does not send frames of the host's stack
+        "xen-checksum-fixed",  # A Xen domain's driver always offloads checksums
         "shared-by-namespaces",  # Only namespaces have ports that share an interface
     ]
     ports: tuple[Name, ...]
 
 
 class OneQueue(Conflict):
-    """A card has one queue."""
+    """A NIC has only one queue."""
 
     card: Name
 
 
 class DriverRingFixed(Conflict):
-    """A card's driver has one ring size."""
+    """The NIC driver has a fixed ring size."""
 
     nic: Name
 
 
 class RingSizeAbsent(Conflict):
-    """A card has other ring sizes."""
+    """A NIC does not support the ring size."""
 
     nic: Name
     side: Name
@@ -192,18 +192,18 @@ class RingSizeAbsent(Conflict):
 
 
 class ClashAtPort(Conflict):
-    """A clash at a port."""
+    """A conflict on a port."""
 
     code: Literal[
-        "cards-on-port",  # Cards of guests that are on their parent's port itself are on no bridge
-        "join-on-bridged-port",  # A port that is on a bridge can be shared by nothing
-        "l3-on-port",  # Nobody outside finds an ipvlan that answers no ARP
+        "cards-on-port",  # NICs of guests that are directly on the parent's port are on no bridge
+        "join-on-bridged-port",  # A bridged port cannot be shared
+        "l3-on-port",  # Other hosts cannot reach an ipvlan that does not answer ARP
     ]
     port: Name
 
 
 class ForwardConflict(Conflict):
-    """A port that shares an interface gets only its own frames, or a tunnel has no Ethernet to bridge."""
+    """A port cannot forward: it shares an interface and gets only its own frames, or its tunnel has no Ethernet."""
 
     code: Literal["join-gives-own-frames", "tunnel-of-packets"]
     port: Name
@@ -211,25 +211,39 @@ class ForwardConflict(Conflict):
 
 
 class TunnelInOwnBridge(Conflict):
-    """A tunnel and what carries it would be on one bridge."""
+    """A tunnel and the port that carries it would be on the same bridge."""
 
     port: Name
     below: Name
 
 
 class TunnelTwice(Conflict):
-    """Two tunnels that nothing tells apart."""
+    """Two tunnels cannot be distinguished."""
 
     other: Name
 
 
 class BondMtusDiffer(Conflict):
-    """The parts of a bond have one MTU."""
+    """The links of a bond have different MTUs."""
 
     links: tuple[Name, ...]
 
 
 class Ipv6MtuSmall(Conflict):
-    """IPv6 needs packets of a least size."""
+    """The MTU is below the minimum of IPv6."""
 
     least_bytes: int
+
+
+class LinkMtu(Statement):
+    """The MTU of a link."""
+
+    link: Name
+    mtu_bytes: int
+
+
+class SegmentMtusDiffer(TrialWarning):
+    """Links of one bridged segment have different MTUs: a bridge drops frames that exceed the MTU of the next port."""
+
+    links: tuple[LinkMtu, ...]
+    """Links, in file order."""

@@ -1,4 +1,4 @@
-"""What is stated of disks: caches on the way of their bytes, what limited them, why their trials failed. Types only."""
+"""Statements about disks: caches in the I/O path, limits, and reasons of failed disk trials. Types only."""
 
 from typing import Literal
 
@@ -9,74 +9,74 @@ from iolab.messages.statement import Name, Quoted, Statement, TrialWarning
 
 
 class AtDisk(Place):
-    """A disk of a machine, by its volume."""
+    """A disk of a machine, identified by its volume."""
 
     volume: Name
     machine: Name
 
 
 class BytesThrottled(Evidence):
-    """A phase moved as many bytes as the disk's throttle lets through."""
+    """A phase reached the disk's throttle limit in bytes/s."""
 
     phase: Name
     passed_ratio: float
-    """Of what the throttle lets through."""
+    """Ratio of the throttle limit that the phase reached."""
     most_bytes: int
-    """In a second."""
+    """Throttle limit per second."""
 
 
 class OperationsThrottled(Evidence):
-    """A phase did as many reads and writes as the disk's throttle lets through."""
+    """A phase reached the disk's throttle limit in IOPS."""
 
     phase: Name
     passed_ratio: float
     most: int
-    """In a second."""
+    """Throttle limit per second."""
 
 
 class OperationsOffered(Evidence):
-    """As many reads and writes were begun as were asked for."""
+    """The intended I/O request rate was reached."""
 
     reached_per_s: int
     offered_per_s: int
 
 
 class DepthHeld(Evidence):
-    """A phase did more with more reads and writes under way."""
+    """A phase was faster with a higher queue depth."""
 
     phase: Name
     block_bytes: int
-    """Of one read or write."""
+    """Block size of one request."""
     depth: int
     deeper: int
-    """Under way, in the phase that did more."""
+    """Queue depth of the faster phase."""
     gain: float
-    """What it did, of what this one did."""
+    """Ratio of the faster phase's result to this phase's result."""
 
 
 class CacheLayer(Statement, kind=True):
-    """One cache."""
+    """A cache in the I/O path."""
 
 
 class ProgramCache(CacheLayer):
-    """Of the kernel on which the program runs."""
+    """The page cache of the kernel on which the program runs."""
 
     machine: Name
 
 
 class VolumeCache(CacheLayer):
-    """Of a file of a volume."""
+    """A page cache of a volume's file."""
 
     code: Literal[
-        "door-cache",  # Of the file by which a storage daemon shows a volume to the kernel
-        "store-cache",  # Of the volume's own file
-        "target-cache",  # Of the volume's file at the target
+        "door-cache",  # The file through which a storage daemon exports the volume to the kernel
+        "store-cache",  # The file of the volume
+        "target-cache",  # The file of the volume on the target
     ]
     volume: Name
 
 
 class FlushNotKept(TrialWarning):
-    """A flush was acknowledged, and a cache behind the disk has bytes that no disk has."""
+    """A flush was acknowledged while a cache behind the disk contained bytes that no disk has."""
 
     comparable = False
     layer: CacheLayer
@@ -84,18 +84,18 @@ class FlushNotKept(TrialWarning):
 
 
 class AcknowledgedLost(TrialWarning):
-    """Flushes were acknowledged, and the disk below the volume's file has not all that they covered."""
+    """Flushes were acknowledged, but the disk below the volume's file lacks some of the flushed blocks."""
 
     comparable = False
     volume: Name
     acknowledged: int
-    """Blocks that the flushes covered."""
+    """Number of flushed blocks."""
     lost: int
-    """Of them, those that the disk has not, or only as they were before."""
+    """Number of flushed blocks that are missing on the disk or have old content."""
 
 
 class PhasesTooShort(TrialWarning):
-    """A program gave no figure of these phases: they ended too soon for it."""
+    """A program reported no figure for these phases, because they were too short."""
 
     code = "disk-phases-too-short"
     program: Name
@@ -103,25 +103,25 @@ class PhasesTooShort(TrialWarning):
 
 
 class MemoryNotLimited(TrialWarning):
-    """The memory of a program could not be limited: it may have read from memory what it was to read from its disk."""
+    """A program's memory could not be limited, so the program may have read from the page cache instead of the disk."""
 
     comparable = False
     machine: Name
     memory_bytes: int
-    """That it was to have."""
+    """The intended memory limit."""
 
 
 class LessConfined(TrialWarning):
-    """The kernel has not all that confines a program: its user, root folder and namespaces are what holds it."""
+    """The kernel lacks some confinement features; the program's user, root folder and namespaces still confine it."""
 
     program: Name
     machine: Name
     lacking: tuple[Name, ...]
-    """Landlock, seccomp."""
+    """Missing features: Landlock, seccomp."""
 
 
 class LedgerOpen(TrialWarning):
-    """Two layers of a disk trial do not agree, and nothing says why."""
+    """The byte counts of two layers differ in a disk trial, and nothing explains the difference."""
 
     above: Name
     below: Name
@@ -130,7 +130,7 @@ class LedgerOpen(TrialWarning):
 
 
 class SectionLedgerOpen(TrialWarning):
-    """The same while sections of a job file went on."""
+    """The byte counts of two layers differ during sections of a job file, and nothing explains the difference."""
 
     section: Name
     above: Name
@@ -140,7 +140,7 @@ class SectionLedgerOpen(TrialWarning):
 
 
 class SectionLoadShort(TrialWarning):
-    """A section of a job file began fewer reads or writes than its rate says."""
+    """A section of a job file issued fewer I/O requests than its intended rate."""
 
     section: Name
     offered_per_s: int
@@ -148,63 +148,63 @@ class SectionLoadShort(TrialWarning):
 
 
 class JobKeysReplaced(TrialWarning):
-    """Keys of a job file were left to iolab, as the measure asked."""
+    """iolab replaced keys of a job file, as requested with `replace`."""
 
     names: tuple[Name, ...]
 
 
 class ReadFromMemory(TrialWarning):
-    """Much of what a program read came from the page cache: those figures are of memory, not of its disk."""
+    """A program read mostly from the page cache, so its read figures do not describe the disk."""
 
     program: Name
     read_bytes: int
-    """By the program."""
+    """Bytes that the program read."""
     disk_bytes: int
-    """Of them, at most, from the disk."""
+    """Maximum number of the bytes read that came from the disk."""
 
 
 class DiskUsed(TrialWarning):
-    """Others used the disk on which a volume's file lies."""
+    """Programs outside the trial used the disk below a volume's file."""
 
     comparable = False
     volume: Name
     others_ratio: float
-    """Of what that disk moved, or of what it was asked, whichever is more."""
+    """Ratio of the disk's bytes or requests (whichever is higher) that other programs caused."""
     others_bytes: int
-    """Of what it moved, at least."""
+    """Minimum number of bytes that other programs caused."""
     busy_ratio: float
-    """Time that it had something to do."""
+    """Ratio of the time in which the disk was busy."""
 
 
 class DiskServer(Statement, kind=True):
-    """What serves a disk: a program, or a kernel."""
+    """The server of a disk: a program or a kernel."""
 
 
 class Condition(Statement, kind=True):
-    """What was seen of a server that does not answer."""
+    """The observed condition of a server that does not answer."""
 
 
 class DiskDetached(Failure):
-    """The loop device of a machine's disk is attached to nothing any more."""
+    """The loop device of a machine's disk has no backing file any more."""
 
     machine: Name
     volume: Name
     node: Name
-    """The device."""
+    """The loop device."""
 
 
 class DiskReattached(Failure):
-    """The loop device of a machine's disk is attached to another file than its volume."""
+    """The loop device of a machine's disk has a backing file other than its volume."""
 
     machine: Name
     volume: Name
     node: Name
     backing: Quoted
-    """That file."""
+    """The backing file."""
 
 
 class StoreFull(Failure):
-    """The file system that holds a volume's file has no free space."""
+    """The file system with a volume's file has no free space."""
 
     code = "disk-store-full"
     program: Name
@@ -215,7 +215,7 @@ class StoreFull(Failure):
 
 
 class DiskErred(Failure):
-    """A disk returned other data than were written to it, or answered a request with an error."""
+    """A disk returned data that differ from the written data, or an I/O error."""
 
     code: Literal["disk-data-wrong", "disk-io-failed"]
     program: Name
@@ -225,15 +225,25 @@ class DiskErred(Failure):
 
 
 class VolumeServer(DiskServer):
-    """What serves a volume on a machine."""
+    """A server of a volume on a machine."""
 
     code: Literal[
         "storage-daemon",  # QEMU's storage daemon, which exports a volume through FUSE
-        "nvme-target",  # An NVMe/TCP target of a kernel
+        "nvme-target",  # The NVMe/TCP target in a kernel
         "nbd-server",  # An NBD server
     ]
     volume: Name
     machine: Name
+
+
+class ExistingTargetServer(DiskServer):
+    """The server of a target that the lab did not make."""
+
+    volume: Name
+    target: Name
+    """Name of the target in its protocol."""
+    portal: Name
+    """Address and port."""
 
 
 class IscsiTarget(DiskServer):
@@ -252,25 +262,25 @@ class GuestKernel(DiskServer):
 
 
 class ProcessStopped(Condition):
-    """Its process is stopped."""
+    """The server's process is stopped."""
 
     pid: int
 
 
 class ProcessGone(Condition):
-    """Its process has ended."""
+    """The server's process has exited."""
 
 
 class WrongReply(Condition):
-    """Nobody listens at its address, or what replied does not speak the protocol."""
+    """The connection was refused, or the reply uses a different protocol."""
 
     code: Literal["connection-refused", "other-protocol"]
     ping: Name
-    """What was sent, or waited for."""
+    """The request that was sent, or the expected greeting."""
 
 
 class NoReply(Condition):
-    """It did not reply in time."""
+    """The server did not reply in time."""
 
     ping: Name
     waited_ns: int
@@ -284,9 +294,9 @@ class DiskServerSilent(Failure):
     server: DiskServer
     condition: Condition
     still_ns: int
-    """Since the last completion."""
+    """Time since the last completion."""
     in_flight: int
-    """Requests that the disk has not completed; 0 where nothing counts them."""
+    """Requests in flight on the disk; 0 if they are not counted."""
 
 
 class DiskServerFailed(Failure):
@@ -297,4 +307,4 @@ class DiskServerFailed(Failure):
     server: DiskServer
     condition: Condition
     output: Quoted
-    """What the program reported."""
+    """The program's error output."""

@@ -1,4 +1,4 @@
-"""Why frames were lost at a place. Types only."""
+"""Reasons for frame loss at a place. Types only."""
 
 from typing import Literal
 
@@ -6,113 +6,120 @@ from iolab.messages.statement import Name, Statement
 
 
 class DropReason(Statement, kind=True):
-    """Why frames were lost."""
+    """A reason for frame loss."""
 
 
 class NoRoom(DropReason):
-    """The receive ring had no room, there was no buffer to receive into, the backlog of a CPU had no room, or the
-    receiving program did not read its socket in time."""
+    """A queue or buffer on the receiving side was full.
+
+    The receive ring, the receive buffers, the backlog of a CPU or the socket of the receiving program had no room.
+    """
 
     code: Literal["ring-full", "no-buffer", "in-backlog", "socket-full"]
 
 
 class Discarded(DropReason):
-    """A reference device's rule, a filter or a queueing discipline dropped them."""
+    """A reference device's rule, a filter or a queueing discipline dropped the frames."""
 
     code: Literal["by-rule", "by-filter", "in-qdisc"]
 
 
 class LostOnWire(DropReason):
-    """An emulated path had no memory left for them, did not read its interface in time, the interface at its far end
-    did not take them, or they were still on it when the trial ended."""
+    """An emulated link lost the frames for a reason other than its impairments.
+
+    The link had no memory or did not read its interface in time, its far end was down, or the frames were in transit at
+    the end of the trial.
+    """
 
     code: Literal["wire-full", "wire-behind", "far-end-down", "still-under-way"]
 
 
 class Unusable(DropReason):
-    """They arrived with other contents than they were sent with, or after the end of the trial."""
+    """The frames arrived corrupted, or after the end of the trial."""
 
     code: Literal["damaged", "late"]
 
 
 class ByImpairment(DropReason, kind=True):
-    """An emulated path lost them, as it was asked to."""
+    """An impairment of an emulated link dropped the frames as configured."""
 
 
 class ByChance(ByImpairment):
-    """Each by chance, in bursts (Gilbert and Elliott), by a pattern or every so many; or a bit was inverted, and nobody
-    knew them any more."""
+    """An impairment dropped the frames: random loss, burst loss (Gilbert-Elliott), a pattern, or corruption.
+
+    The receiver does not recognise a frame with an inverted bit.
+    """
 
     code: Literal["by-loss", "by-loss-bursts", "by-loss-pattern", "corrupted"]
 
 
 class QueueLimit(ByImpairment):
-    """The queue before its line or of a pacer's class had no room, or CoDel kept its queue short."""
+    """The queue of a bottleneck or of a pacer's class was full, or CoDel dropped the frames."""
 
     code: Literal["in-line-queue", "in-pacer-queue", "by-codel"]
 
 
 class CountedAs(DropReason):
-    """An interface's counter of its own."""
+    """A drop counter of the interface."""
 
     counter: Name
-    """rx_dropped, tx_errors and the like."""
+    """Name of the counter: rx_dropped, tx_errors and others."""
 
 
 class NeverRead(DropReason):
-    """A hypervisor left them in the queue of its guest's tap."""
+    """A hypervisor did not read the frames from the queue of its guest's tap."""
 
     sender: Name
-    """The port that sent them."""
+    """The port that sent the frames."""
 
 
 class LostBetween(DropReason):
-    """Sent on one kernel, and not received on the next."""
+    """The frames were sent on one kernel and did not arrive on the next."""
 
     sender: Name
     receiver: Name
 
 
 class NotPassedOn(DropReason):
-    """They entered a machine and did not leave it by the next port."""
+    """The frames entered a machine and did not leave it through the next port."""
 
     out: Name
 
 
 class KernelDropped(DropReason):
-    """The kernel gave this reason."""
+    """The kernel dropped the frames for this reason."""
 
     reason: Name
-    """The kernel's own name of it."""
+    """The kernel's name of the reason."""
 
 
 class NotPassedOnFor(DropReason):
-    """They did not leave a machine by the next port, and the kernel gave this reason."""
+    """The kernel dropped the frames for this reason, and they did not leave a machine through the next port."""
 
     reason: Name
-    """The kernel's own name of it."""
+    """The kernel's name of the reason."""
     out: Name
 
 
 class LongerThanMtu(DropReason):
-    """They were longer than the next port takes: a bridge drops them without a word, and no router answers."""
+    """The frames exceed the MTU of the next port: a bridge drops them silently, and no router answers."""
 
     out: Name
     mtu_bytes: int
-    """Largest packet that this port takes."""
+    """MTU of the next port."""
     sent_mtu_bytes: int
-    """Largest packet that the sender's port sends."""
+    """MTU of the sender's port."""
 
 
 class CountedReason(Statement):
-    """A reason, and how many frames were lost for it."""
+    """A reason with the number of lost frames."""
 
     reason: DropReason
     frames: int
 
 
 class SeveralReasons(DropReason):
-    """Several reasons at one place, none of which has most of the loss."""
+    """Several reasons at one place, none of which accounts for most of the loss."""
 
     reasons: tuple[CountedReason, ...]
-    """Most frames first."""
+    """Reasons, the most frequent first."""

@@ -1,6 +1,6 @@
-"""What verdicts are made of: clauses that say what was seen of a trial. Types only.
+"""Evidence for verdicts: observations in a trial. Types only.
 
-Some say what programs of others did to a trial that shares a computer with them.
+Some statements describe the effect of other programs on a trial that shares a host with them.
 """
 
 from typing import Literal
@@ -11,19 +11,19 @@ from iolab.messages.statement import Name, Statement, TrialWarning
 
 
 class Evidence(Statement, kind=True):
-    """One thing that was seen of a trial."""
+    """An observation in a trial."""
 
 
 class Disturbance(Evidence, kind=True):
-    """What disturbed the host during a trial."""
+    """A disturbance of the host during a trial."""
 
 
 class HeldUp(Disturbance):
-    """A thread of the instrument was not run for 1 ms or more."""
+    """A thread of the instrument stalled for 1 ms or more."""
 
     code: Literal[
-        "sender-held-up",  # The thread of a sender was not run for 1 ms or more
-        "receiver-held-up",  # The thread of a receiver was not run for 1 ms or more
+        "sender-held-up",  # A sender thread stalled for 1 ms or more
+        "receiver-held-up",  # A receiver thread stalled for 1 ms or more
     ]
     port: Name
     times: int
@@ -31,13 +31,13 @@ class HeldUp(Disturbance):
 
 
 class CpuStolen(Disturbance):
-    """A hypervisor withheld the host's CPUs."""
+    """CPU steal: a hypervisor withheld the host's CPUs."""
 
     stolen_ns: int
 
 
 class WithinGoal(Evidence):
-    """No more was lost than the goal accepts."""
+    """The loss meets the loss goal."""
 
     lost_frames: int
     offered_frames: int
@@ -53,7 +53,7 @@ class LostAt(Evidence):
 
 
 class LostBeside(Evidence):
-    """Beside the place of the verdict frames were dropped at another."""
+    """Frames were dropped at a place other than the place of the verdict."""
 
     frames: int
     place: Place
@@ -61,27 +61,27 @@ class LostBeside(Evidence):
 
 
 class CameLate(Evidence):
-    """Frames that a queue held came out only when the sender had ended."""
+    """Queued frames arrived only after the sender had stopped."""
 
     late_frames: int
     offered_frames: int
 
 
 class LostSomewhere(Evidence):
-    """Frames were lost, and no counter tells where."""
+    """No drop counter accounts for the lost frames."""
 
     lost_frames: int
 
 
 class LostUnexplained(Evidence):
-    """Frames were lost; of some of them no counter tells."""
+    """No drop counter accounts for some of the lost frames."""
 
     lost_frames: int
     unexplained_frames: int
 
 
 class LostByReceiver(Evidence):
-    """The receiving port lost frames itself."""
+    """The receiving port itself dropped frames."""
 
     frames: int
     lost_frames: int
@@ -89,7 +89,7 @@ class LostByReceiver(Evidence):
 
 
 class OfPlace(Evidence):
-    """The place is where frames are received, or on the path of the acknowledgements."""
+    """The role of the place: frames are received there, or it is on the return path of acknowledgements."""
 
     code: Literal["received-there", "on-way-back"]
     place: Name
@@ -99,23 +99,23 @@ class FlowsLost(Evidence):
     """Single flows lost all of their frames."""
 
     flows: tuple[int, ...]
-    """Their numbers, from 0."""
+    """Flow numbers, from 0."""
     dead: int
-    """How many there are."""
+    """Number of flows that lost all of their frames."""
     of: int
     frames: int
     others_lost_frames: int
 
 
 class FramesDamaged(Evidence):
-    """Lost frames arrived with other contents than they were sent with."""
+    """Lost frames arrived corrupted."""
 
     frames: int
     lost_frames: int
 
 
 class GeneratorShort(Evidence):
-    """The sender could not send more."""
+    """The sender did not reach the intended load."""
 
     unsent_frames: int
     intended_frames: int
@@ -124,23 +124,23 @@ class GeneratorShort(Evidence):
 
 
 class GeneratorCeiling(Evidence):
-    """What the generator can send, as calibrated."""
+    """The calibrated maximum rate of the sender."""
 
     ceiling_fps: float
 
 
 class ReceiverCeiling(Evidence):
-    """As much arrived as the receiver takes, as calibrated."""
+    """The forwarding rate reached the calibrated maximum rate of the receiver."""
 
     forwarded_fps: float
     ceiling_fps: float
 
 
 class ShaperPassed(Evidence):
-    """What a shaper of the lab let through, beside its rate, and how often it held frames back."""
+    """The rate that a shaper of the lab passed, its configured rate, and the number of times it delayed frames."""
 
     shaper: Name
-    """tbf, htb and the like."""
+    """The queueing discipline: tbf, htb and others."""
     place: Name
     passed_bps: float
     rate_bps: float
@@ -148,7 +148,7 @@ class ShaperPassed(Evidence):
 
 
 class UnknownShaperPassed(Evidence):
-    """What a shaper whose rate is not known let through, and how often it held frames back."""
+    """The rate that a shaper of unknown rate passed, and the number of times it delayed frames."""
 
     shaper: Name
     place: Name
@@ -157,14 +157,14 @@ class UnknownShaperPassed(Evidence):
 
 
 class ThreadRan(Evidence):
-    """For how much of the time a thread of the system under test ran."""
+    """Ratio of the time in which a thread of the system under test ran."""
 
     thread: Name
     busy_ratio: float
 
 
 class ThreadWaited(Evidence):
-    """For how much of the time a thread ran, and for how much it waited for its CPU."""
+    """Ratios of the time in which a thread ran, and in which it waited for a CPU."""
 
     thread: Name
     place: Name
@@ -173,7 +173,7 @@ class ThreadWaited(Evidence):
 
 
 class GuestThreadRan(Evidence):
-    """For how much of the time a thread of a guest ran on one CPU, while the host's CPUs were idle in part."""
+    """Ratio of the time in which a guest's thread ran on one CPU, while the host's CPUs were partly idle."""
 
     thread: Name
     machine: Name
@@ -183,7 +183,7 @@ class GuestThreadRan(Evidence):
 
 
 class GuestThreadMoved(Evidence):
-    """For how much of the time a thread of a guest ran, on several CPUs, while the host's CPUs were idle in part."""
+    """Ratio of the time in which a guest's thread ran on several CPUs, while the host's CPUs were partly idle."""
 
     thread: Name
     machine: Name
@@ -192,7 +192,7 @@ class GuestThreadMoved(Evidence):
 
 
 class GuestThreadPolls(Evidence):
-    """A thread of a guest looks for frames all the time, and left these unread."""
+    """A busy-polling thread of a guest did not read these frames."""
 
     thread: Name
 
@@ -204,7 +204,7 @@ class GuestIdle(Evidence):
 
 
 class GuestWaited(Evidence):
-    """For how much of the time the busiest thread of a guest ran, and waited for a CPU."""
+    """Ratios of the time in which the busiest thread of a guest ran, and in which it waited for a CPU."""
 
     thread: Name
     machine: Name
@@ -217,14 +217,14 @@ class Cpu(Statement, kind=True):
 
 
 class OwnCpu(Cpu):
-    """A CPU of the kernel that frames are sent on."""
+    """A CPU of the kernel that sends the frames."""
 
     code = "cpu"
     cpu: int
 
 
 class MachineCpu(Cpu):
-    """A CPU of another machine's kernel."""
+    """A CPU of a different machine's kernel."""
 
     code = "cpu-of-machine"
     cpu: int
@@ -232,73 +232,73 @@ class MachineCpu(Cpu):
 
 
 class CpuBusy(Evidence):
-    """For how much of the time a CPU was busy."""
+    """Ratio of the time in which a CPU was busy."""
 
     cpu: Cpu
     busy_ratio: float
 
 
 class CpuOccupied(Evidence):
-    """A CPU had other work; how much in the trial itself is not known."""
+    """A CPU was busy with other work; the amount during the trial itself is unknown."""
 
     cpu: Cpu
 
 
 class CpuInSteal(Evidence):
-    """For how much of the time a hypervisor withheld that CPU."""
+    """Steal time of the CPU, as a ratio."""
 
     steal_ratio: float
 
 
 class CpuInSoftirq(Evidence):
-    """For how much of the time that CPU worked on soft interrupts."""
+    """Softirq time of the CPU, as a ratio."""
 
     softirq_ratio: float
 
 
 class CpusBusy(Evidence):
-    """All CPUs were busy for this part of the time, or more."""
+    """Minimum busy ratio of all CPUs."""
 
     busy_ratio: float
 
 
 class ThreadShare(Statement):
-    """What a thread had of a CPU."""
+    """A thread's share of a CPU."""
 
     thread: Name
     busy_ratio: float
 
 
 class CpuSharers(Evidence):
-    """Who had a CPU beside the thread that needed it."""
+    """Threads that used the same CPU as the thread that needed it."""
 
     sharers: tuple[ThreadShare, ...]
 
 
 class CpuStrangers(Evidence):
-    """How much of a CPU went to work that is not of the trial."""
+    """Share of a CPU that work outside the trial used."""
 
     strangers_ratio: float
 
 
 class ProgramsWaited(Evidence):
-    """The program of the trial that waited most was ready for so much of its time, and had no CPU."""
+    """Ratio of the time in which the trial's program with the longest wait was runnable without a CPU."""
 
     wait_ratio: float
 
 
 class CpusIdle(Evidence):
-    """So little of the time of all CPUs was left over that what the kernel does for the trial waited too."""
+    """The idle time of all CPUs was so low that kernel work of the trial had to wait too."""
 
     idle_ratio: float
 
 
 class CpusTaken(TrialWarning):
-    """Programs that are not of the trial had CPUs that the trial needed."""
+    """Programs outside the trial used CPUs that the trial needed."""
 
     comparable = False
     host: Computer
     cpus: float
-    """As many CPUs they had on average, at least."""
+    """Minimum mean number of CPUs that these programs used."""
     seen: tuple[Evidence, ...]
-    """How it is known that the trial needed them."""
+    """Evidence that the trial needed these CPUs."""

@@ -1,4 +1,4 @@
-"""Why a trial failed, or is invalid. Types only."""
+"""Reasons why a trial failed or is invalid. Types only."""
 
 from typing import Literal
 
@@ -8,19 +8,19 @@ from iolab.messages.statement import Name, Quoted, Statement
 
 
 class OtherFailure(Failure):
-    """What no other code is for: the words of the error."""
+    """A failure without a specific code, with the error message."""
 
     said: Quoted
 
 
 class SeveralFailures(Failure):
-    """Several things went wrong, the last of which ended the trial."""
+    """Several failures, the last of which ended the trial."""
 
     failures: tuple[Failure, ...]
 
 
 class OneAtOnceFailed(Failure):
-    """A measure that is taken at once with this one failed: its figures would be of something else."""
+    """A parallel measure failed, so this measure's figures would describe different conditions."""
 
     measure: Name
 
@@ -34,14 +34,14 @@ class MachineLost(Failure):
 
 
 class Difference(Statement, kind=True):
-    """Something that was not as applied."""
+    """A difference between the lab and its applied settings."""
 
 
 class ReadBack(Difference):
-    """A level was read back as another than was applied."""
+    """The value that was read back differs from the applied level."""
 
     what: Name
-    """As the plan calls it."""
+    """Description of the setting in the plan."""
     read: Name
     applied: Name
 
@@ -54,82 +54,82 @@ class NothingReadBack(Difference):
 
 
 class LabWasLost(Difference):
-    """The lab could not be read back: an agent was lost meanwhile."""
+    """The lab could not be read back because an agent was lost."""
 
     said: Quoted
 
 
 class LabDiffered(Failure):
-    """The lab was not as applied."""
+    """The lab differed from its applied settings."""
 
     code: Literal[
-        "lab-differs",  # The lab was not as applied when the trial ended badly
-        "lab-differed-before",  # The lab was not as applied before the trial
-        "lab-differed-after",  # The lab was not as applied after the trial
+        "lab-differs",  # The lab differed when the trial failed
+        "lab-differed-before",  # The lab differed before the trial
+        "lab-differed-after",  # The lab differed after the trial
     ]
     found: tuple[Difference, ...]
 
 
 class FiguresRefused(Failure):
-    """Figures are no finite numbers, or two parts gave one of the same name and dimensions."""
+    """Figures are not finite numbers, or two parts returned figures with the same name and dimensions."""
 
     code: Literal["figures-not-finite", "figures-twice"]
     figures: tuple[Name, ...]
 
 
 class FilesTwice(Failure):
-    """Two parts gave a file of the same name."""
+    """Two parts returned files with the same name."""
 
     files: tuple[Name, ...]
 
 
 class PartBroke(Failure):
-    """A measure or an instrument of another package raised what is no error of iolab."""
+    """A measure or an instrument of a different package raised an exception that is not an iolab error."""
 
     part: Name
-    """The kind; of an instrument with its number, from the second on."""
+    """Name of the kind; the second and later instruments of a kind have a number, too."""
     function: Name
-    """Of its row, or of the instrument."""
+    """Function of the row, or of the instrument."""
     package: Name
-    """That brings it."""
+    """The package that provides the kind."""
     error: Name
-    """Its class."""
+    """Class of the exception."""
     at: Name
     """File and line."""
     said: Quoted
 
 
 class OwnDefect(Failure):
-    """A measure or an instrument of iolab's own raised what it should not."""
+    """A measure or an instrument of iolab raised an unexpected exception."""
 
     part: Name
-    """The kind; of an instrument with its number, from the second on."""
+    """Name of the kind; the second and later instruments of a kind have a number, too."""
     function: Name
-    """Of its row, or of the instrument."""
+    """Function of the row, or of the instrument."""
     error: Name
-    """Its class."""
+    """Class of the exception."""
     at: Name
     """File and line."""
     said: Quoted
 
 
 class NotMeasured(Failure):
-    """What measures gave back something else than a measurement."""
+    """A measure returned an object that is not a measurement."""
 
     kind: Name
     returned: Name
 
 
 class ResultProblem(Statement, kind=True):
-    """What is wrong with the result of a measure."""
+    """A problem in the result of a measure."""
 
 
 class WrongType(ResultProblem):
-    """A field of the result has a wrong type."""
+    """A field of the result has the wrong type."""
 
     field: Name
     returned: Name
-    """Name of the type."""
+    """Name of the returned type."""
     allowed: Name
 
 
@@ -138,16 +138,16 @@ class NoFigures(ResultProblem):
 
 
 class FieldRefused(ResultProblem):
-    """A time is negative or too long, or a name is empty, too long, or has wrong characters."""
+    """A time is negative or too long, or a name is empty, too long or has invalid characters."""
 
     code: Literal["time-impossible", "name-refused"]
     field: Name
     returned: Name
-    """As it was returned, its beginning at least [ns]."""
+    """The returned value, possibly truncated [ns]."""
 
 
 class UnitContradicts(ResultProblem):
-    """The unit of a metric is not the one that its name says."""
+    """The unit of a metric differs from the unit in its name."""
 
     metric: Name
     unit: Name
@@ -155,7 +155,7 @@ class UnitContradicts(ResultProblem):
 
 
 class TooMany(ResultProblem):
-    """A field of a result has more than iolab stores."""
+    """A field of the result has more entries than iolab stores."""
 
     field: Name
     count: int
@@ -169,7 +169,7 @@ class RawNotJson(ResultProblem):
 
 
 class ResultRefused(Failure):
-    """A measure of another package returned what cannot be recorded."""
+    """A measure of a different package returned a result that cannot be recorded."""
 
     kind: Name
     package: Name
@@ -177,13 +177,13 @@ class ResultRefused(Failure):
 
 
 class KindUnbuilt(Failure):
-    """The kind of measure or instrument is not built yet."""
+    """The kind of measure or instrument is not supported yet."""
 
     kind: Name
 
 
 class PlainFailure(Failure):
-    """The lab was not arranged for frames, or nothing was forwarded at any load."""
+    """A failure without parameters: the lab was not prepared for frames, or nothing was forwarded at any load."""
 
     code: Literal["unarranged", "nothing-forwarded"]
 
@@ -196,84 +196,84 @@ class SendingFailed(Failure):
 
 
 class FramesStillCame(Failure):
-    """Frames still arrived seconds after the last was sent."""
+    """Frames still arrived seconds after the last frame was sent."""
 
     load_fps: float
 
 
 class CountersWentBack(Failure):
-    """Counters of interfaces went back."""
+    """Interface counters decreased."""
 
     load_fps: float
     ports: tuple[Name, ...]
 
 
 class AddressUnknown(Failure):
-    """The MAC address of a port could not be found."""
+    """The MAC address of a port could not be read."""
 
     port: Name
     said: Quoted
 
 
 class AddressNotShown(Failure):
-    """The MAC address of a port is not shown."""
+    """A port has no MAC address."""
 
     port: Name
 
 
 class TwoClocks(Failure):
-    """Frames would be stamped by the clock of one kernel and read by another's."""
+    """The kernels that send and receive frames have different clocks, so transit times would be meaningless."""
 
     ports: tuple[PortOn, ...]
 
 
 class ProgramKilled(Failure):
-    """A signal ended a program that measures, before its report."""
+    """A signal killed a measurement program before it reported."""
 
     program: Name
     role: Name
     """client or server."""
     signal: int
     said: Quoted
-    """What reading its report gave, and what it wrote as errors."""
+    """The error in its report, and its error output."""
 
 
 class ProgramFailed(Failure):
-    """A program that measures ended without a report."""
+    """A measurement program exited without a report."""
 
     program: Name
     role: Name
     """client or server."""
     status: int
     said: Quoted
-    """What reading its report gave, and what it wrote as errors."""
+    """The error in its report, and its error output."""
 
 
 class ReceiverNotReached(Failure):
-    """The sender of a stream has no connection to its receiver, as its program says."""
+    """A stream's sender could not connect to its receiver, according to the program."""
 
     sender: Name
     receiver: Name
     address: Name
-    """The receiver's."""
+    """Address of the receiver."""
     tcp_port: int
     said: Quoted
 
 
 class ReceiverSilent(Failure):
-    """The sender of a stream never had a connection to its receiver, and was stopped while it tried."""
+    """A stream's sender was stopped because it never connected to its receiver."""
 
     sender: Name
     receiver: Name
     address: Name
-    """The receiver's."""
+    """Address of the receiver."""
     tcp_port: int
     waited_ns: int
-    """How long it tried [ns]."""
+    """Duration of the connection attempt [ns]."""
 
 
 class ProgramFault(Failure):
-    """A program's report cannot be understood, or the program could not be started."""
+    """A program's report is unreadable, or the program could not be started."""
 
     code: Literal["report-unreadable", "program-not-started"]
     program: Name
@@ -290,7 +290,7 @@ class NothingAnswered(Failure):
 
 
 class ReportsUnreadable(Failure):
-    """What a pair of programs reported cannot be understood."""
+    """The reports of a program pair are unreadable."""
 
     program: Name
     tcp_port: int
@@ -298,7 +298,7 @@ class ReportsUnreadable(Failure):
 
 
 class WatchFailed(Failure):
-    """A watch or a capture could not begin, or ended by itself."""
+    """A watch or a capture could not start, or stopped on its own."""
 
     code: Literal["watch-failed", "capture-failed"]
     at: Name

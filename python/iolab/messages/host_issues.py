@@ -1,4 +1,4 @@
-"""What of a computer changes figures that are measured on it. Types only."""
+"""Host properties that change measured figures. Types only."""
 
 from typing import ClassVar, Literal
 
@@ -6,13 +6,13 @@ from iolab.messages.statement import Name, Statement
 
 
 class HostIssue(Statement, kind=True):
-    """Something of a computer that changes figures."""
+    """A host property that changes figures."""
 
     about: ClassVar[str]
 
     @property
     def subject(self) -> str:
-        """What is looked at: cpu-frequency, turbo, idle-states, irqbalance, or the name of a card."""
+        """Subject of the check: cpu-frequency, turbo, idle-states, irqbalance, or the name of a NIC."""
         return self.about
 
 
@@ -22,17 +22,17 @@ class GovernorChanges(HostIssue):
     about = "cpu-frequency"
     governor: Name
     cpus: Name
-    """As a list of the kernel's: 0-3,8."""
+    """CPU list in kernel syntax: 0-3,8."""
 
 
 class TurboOn(HostIssue):
-    """Turbo raises the frequency as heat allows."""
+    """Turbo is on, so the frequency varies with temperature."""
 
     about = "turbo"
 
 
 class DeepSleep(HostIssue):
-    """Idle CPUs sleep deeply."""
+    """Idle CPUs enter deep C-states."""
 
     about = "idle-states"
     state: Name
@@ -40,20 +40,20 @@ class DeepSleep(HostIssue):
 
 
 class InterruptsMove(HostIssue):
-    """irqbalance moves interrupts of cards from CPU to CPU."""
+    """irqbalance moves NIC interrupts between CPUs."""
 
     about = "irqbalance"
     cards: tuple[Name, ...]
 
 
 class CardConcern(HostIssue, kind=True):
-    """Something of a card."""
+    """An issue of a NIC."""
 
     card: Name
 
     @property
     def subject(self) -> str:
-        """Return the card."""
+        """Return the name of the NIC."""
         return self.card
 
 
@@ -61,20 +61,20 @@ Manager = Literal["networkmanager-manages", "networkd-manages"]
 
 
 class ManagedCard(CardConcern):
-    """NetworkManager or systemd-networkd manages a card."""
+    """NetworkManager or systemd-networkd manages a NIC."""
 
     code: Manager
 
 
 class PauseFrames(CardConcern):
-    """A card has pause frames on."""
+    """A NIC has pause frames enabled."""
 
     directions: tuple[Name, ...]
     """rx, tx."""
 
 
 class FarFromCard(CardConcern):
-    """CPUs of the trial are at another NUMA node than the card."""
+    """CPUs of the trial are on a NUMA node other than the NIC's."""
 
     node: int
     near_cpus: Name

@@ -1,4 +1,4 @@
-"""What older versions stored as a sentence: it is quoted, since no code can be told from it. Types only."""
+"""Sentences that older versions stored instead of codes; they are quoted unchanged. Types only."""
 
 from iolab.messages.caveats import Caveat
 from iolab.messages.commands import CommandNote
@@ -15,7 +15,7 @@ from iolab.messages.warnings import TrialWarning
 class InWords(
     CommandNote, Disturbance, Caveat, DropReason, UnmetRequirement, PathReason, Place, SearchEnd, Sharing
 ):
-    """What an older version said, whatever it is about."""
+    """A sentence of an older version."""
 
     said: Quoted
 
@@ -24,7 +24,7 @@ class WarningInWords(TrialWarning):
     """A warning of an older version."""
 
     was: Name
-    """The code that it had."""
+    """Code of the warning in the older version."""
     said: Quoted
     advice: Quoted
-    """What to do about it; empty: nothing."""
+    """Advice; empty: there is no advice."""

@@ -1,4 +1,7 @@
-"""What is stated of the instrument: what shares a CPU, and by which path frames are sent. Types only."""
+"""Statements about the instrument: threads that share a CPU, and the paths through which frames are sent.
+
+Types only.
+"""
 
 from typing import Literal
 
@@ -13,22 +16,22 @@ class PortPart(Part):
     """A thread of a port."""
 
     code: Literal[
-        "generator-at",  # The thread that sends at a port
-        "receiver-at",  # The thread that receives at a port
-        "napi-at",  # The kernel's thread that takes frames in at a port
+        "generator-at",  # The thread that sends on a port
+        "receiver-at",  # The thread that receives on a port
+        "napi-at",  # The NAPI thread of a port
     ]
     port: Name
 
 
 class FurtherGeneratorAt(Part):
-    """A further thread that sends at a port; the first is number 1."""
+    """An additional sender thread of a port; the first additional thread has number 1."""
 
     port: Name
     number: int
 
 
 class Sharing(Statement, kind=True):
-    """Parts of a trial that have no CPU of their own."""
+    """Parts of a trial without a dedicated CPU."""
 
 
 class PartsShareCpu(Sharing):
@@ -39,32 +42,31 @@ class PartsShareCpu(Sharing):
 
 
 class PortsUnplaced(Sharing):
-    """Ports have no receiving thread, or threads that an ordinary user may not place."""
+    """Ports without a NAPI thread, or with threads that an ordinary user cannot pin."""
 
     code: Literal["no-thread-of-its-own", "threads-unplaced"]
     ports: tuple[Name, ...]
 
 
 class PathReason(Statement, kind=True):
-    """Why frames are sent by a path."""
+    """The reason for the choice of a path."""
 
 
 class PlainPathReason(PathReason):
-    """BPF live frames vanish on the way, and those of AF_XDP arrive; the figures that follow are of this host's
-    calibration, and nothing was sent for them; or how evenly frames leave was not seen."""
+    """A reason without parameters: loss of BPF live frames, the choice by calibration, or unmeasured pacing."""
 
     code: Literal["live-frames-vanish", "path-by-calibration", "path-evenness-unknown"]
 
 
 class PathFallback(PathReason):
-    """Why a better path could not be used."""
+    """The reason why a better path could not be used."""
 
     said: Quoted
-    """The agent's own words, with what the kernel answered."""
+    """Error message of the agent and the kernel."""
 
 
 class PathOfDriver(PathReason):
-    """Frames leave by these ways, and there is nothing to compare."""
+    """The driver's only path was used, so there were no paths to compare."""
 
     ways: tuple[Name, ...]
 
@@ -76,21 +78,21 @@ class PathsUncompared(PathReason):
 
 
 class LiveFramesFail(PathReason):
-    """BPF live frames do not work here."""
+    """BPF live frames failed on this host."""
 
     af_xdp_fps: float
     error: Failure
 
 
 class PathRates(PathReason):
-    """How many frames leave by each path."""
+    """Rates of the paths."""
 
     af_xdp_fps: float
     live_fps: float
 
 
 class PathEvenness(PathReason):
-    """How late 90 % of the frames are by each path, and how late they may be."""
+    """p90 send delay of each path, and the allowed delay."""
 
     load_fps: float
     af_xdp_late_ns: int

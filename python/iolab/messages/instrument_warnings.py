@@ -1,4 +1,4 @@
-"""What the reader must know of those who looked on: watches, captures, profiles; and of emulated paths. Types only."""
+"""Warnings about instruments (watches, captures, profiles) and about emulated links. Types only."""
 
 from typing import Literal
 
@@ -10,27 +10,27 @@ from iolab.messages.warnings import TrialWarning
 
 
 class WatchBeforeQueue(TrialWarning):
-    """Frames were seen before the shaper that they go through."""
+    """A watch sees frames before their shaper delays them."""
 
     at: Name
 
 
 class WatchByPackets(TrialWarning):
-    """Frames were seen by AF_PACKET, not by a program in the kernel."""
+    """A watch used AF_PACKET instead of an eBPF program."""
 
     at: Name
     reasons: tuple[Quoted, ...]
 
 
 class WatchLost(TrialWarning):
-    """Frames are in no window."""
+    """Frames are missing from the windows."""
 
     at: Name
     lost_frames: int
 
 
 class WatchUnstamped(TrialWarning):
-    """Frames are in the windows of when another CPU looked at them, not of when they came."""
+    """Frames are counted in the window in which a different CPU processed them, not in that of their arrival."""
 
     at: Name
     frames: int
@@ -38,7 +38,7 @@ class WatchUnstamped(TrialWarning):
 
 
 class CaptureLost(TrialWarning):
-    """The kernel had no room for frames that a capture was to keep."""
+    """A capture lost frames because the kernel's buffer was full."""
 
     at: Name
     lost_frames: int
@@ -46,7 +46,7 @@ class CaptureLost(TrialWarning):
 
 
 class CaptureOverwrote(TrialWarning):
-    """Older frames of a capture made room for newer ones."""
+    """A capture overwrote older frames with newer ones."""
 
     at: Name
     overwritten_frames: int
@@ -54,14 +54,14 @@ class CaptureOverwrote(TrialWarning):
 
 
 class WindowsLeftOut(TrialWarning):
-    """Windows are in the figures, but not in the series: there was no room."""
+    """Windows are missing from the series because its memory was full; the figures include these windows."""
 
     at: Name
     windows: int
 
 
 class WatchDisagrees(TrialWarning):
-    """The windows do not sum up to what the interface counted."""
+    """The sum of the windows differs from the interface counters."""
 
     at: Name
     window_bytes: int
@@ -72,51 +72,51 @@ class WatchDisagrees(TrialWarning):
 
 
 class WireLate(TrialWarning):
-    """Frames left an emulated path or a pacer after they were due."""
+    """An emulated link or a pacer sent frames late."""
 
     link: Name
     direction: Name
     """From one port to the other."""
     late_frames: int
-    """By over 100 us."""
+    """Frames that were more than 100 us late."""
     very_late_frames: int
-    """By over 1 ms."""
+    """Frames that were more than 1 ms late."""
     left_frames: int
-    """All that left."""
+    """All frames that were sent."""
 
 
 class PacerSlipped(TrialWarning):
-    """A pacer shifted the times of its frames, because its thread could not keep them."""
+    """A pacer fell behind, because its thread did not run in time, and did not catch up."""
 
     link: Name
     direction: Name
     lost_ratio: float
-    """Of the time, and so of the rate."""
+    """Lost time, which equals the lost rate, as a ratio."""
 
 
 class WireWeakened(TrialWarning):
-    """A wire is less than it was to be."""
+    """An emulated link works with restrictions."""
 
     code: Literal[
-        "wire-unprioritised",  # The thread of a wire has no real-time priority, although it was to have one
-        "wire-not-apart",  # The thread of a pacer shares its CPU with those who handle the frames that it gives
-        # The kernel does not stamp the frames of a wire as they come: they count from when they are read:
+        "wire-unprioritised",  # The thread of an emulated link has no real-time priority, although it was requested
+        "wire-not-apart",  # The thread of a pacer shares its CPU with the receivers of its frames
+        # The kernel does not timestamp frames on arrival, so their delay counts from their read
         "wire-unstamped",
-        "wire-by-taps",  # The ends of a wire are taps, although veth pairs were to carry more frames a second
+        "wire-by-taps",  # The ends of an emulated link are taps, although veth pairs would carry more frames/s
     ]
     link: Name
     reason: Quoted
 
 
 class WatchStolen(TrialWarning):
-    """CPUs were stolen while windows were counted."""
+    """CPU steal occurred while a watch counted windows."""
 
     at: Name
     stolen_ratio: float
 
 
 class WireMarked(Evidence):
-    """Which share of its frames an emulated line marked, so that their senders slow down (ECN)."""
+    """Ratio of the frames that an emulated link marked with ECN, so that senders slow down."""
 
     link: Name
     marked_frames: int
@@ -124,13 +124,13 @@ class WireMarked(Evidence):
 
 
 class WireReorders(Evidence):
-    """An emulated path on which frames overtake others, so that TCP takes some for lost."""
+    """An emulated link reorders frames, so TCP treats some as lost."""
 
     link: Name
 
 
 class WireStalled(Evidence):
-    """An emulated path that forwards nothing for a part of the time."""
+    """An emulated link has periodic stalls."""
 
     link: Name
     length_ns: int
@@ -138,7 +138,7 @@ class WireStalled(Evidence):
 
 
 class PacerPassed(Evidence):
-    """What a pacer let through, and its rate."""
+    """The rate that a pacer passed, and its configured rate."""
 
     place: Name
     passed_bps: float
@@ -146,14 +146,14 @@ class PacerPassed(Evidence):
 
 
 class ProfileFailed(Failure):
-    """A profiler could not begin, or ended by itself."""
+    """A profiler could not start, or stopped on its own."""
 
     host: Computer
     said: Quoted
 
 
 class ProfileLost(TrialWarning):
-    """Samples were lost."""
+    """A profiler lost samples."""
 
     host: Computer
     lost_samples: int
@@ -161,18 +161,18 @@ class ProfileLost(TrialWarning):
 
 
 class ProfileCut(TrialWarning):
-    """The profiler's file was full before the trial ended."""
+    """A profile reached its file size limit before the end of the trial."""
 
     host: Computer
     limit_bytes: int
 
 
 class ProfileHidden(TrialWarning):
-    """Functions of the kernel have no names: it hides its symbols."""
+    """Kernel functions have no names, because the kernel hides its symbols."""
 
     host: Computer
     hidden_ratio: float
-    """Of the samples in the kernel."""
+    """Ratio of the kernel samples without a function name."""
 
 
 class ProfileCostly(TrialWarning):
@@ -180,11 +180,11 @@ class ProfileCostly(TrialWarning):
 
     host: Computer
     cpu_ratio: float
-    """Of one CPU."""
+    """Ratio of one CPU."""
 
 
 class LocksUnseen(TrialWarning):
-    """The kernel does not tell of contended locks."""
+    """The kernel does not report lock contention."""
 
     host: Computer
     said: Quoted

@@ -1,4 +1,4 @@
-"""What the reader of an analysis, or of two runs side by side, must know. Types only."""
+"""Notes on an analysis, or on the comparison of two runs. Types only."""
 
 from typing import Literal
 
@@ -7,17 +7,17 @@ from iolab.messages.warnings import TrialWarning
 
 
 class LastLineCut(TrialWarning):
-    """The last line of a file was cut off in writing, and is left out."""
+    """The last line of a file is incomplete and was ignored."""
 
     file: Name
 
 
 class ExperimentEdited(TrialWarning):
-    """The experiment in the run folder gives another plan than the run's."""
+    """The experiment in the run folder results in a plan that differs from the run's plan."""
 
 
 class TrialsLeftOut(TrialWarning):
-    """Trials belong to no step of the plan, or failed or are invalid, and are left out."""
+    """Trials were ignored because they match no step of the plan, failed, or are invalid."""
 
     code: Literal["trials-not-in-plan", "trials-not-ok"]
     left_out: int
@@ -25,25 +25,25 @@ class TrialsLeftOut(TrialWarning):
 
 
 class ValueNotFinite(TrialWarning):
-    """Values are no finite numbers, and are left out."""
+    """Values that are not finite numbers were ignored."""
 
     values: int
     metric: Name
-    """Of the first."""
+    """Metric of the first value that is not finite."""
     measure: Name
     block: int
 
 
 class SamplesUnreadable(TrialWarning):
-    """Raw samples of trials could not be read, and are left out."""
+    """Raw samples of trials could not be read and were ignored."""
 
     trials: int
     first: Name
-    """What reading the first gave."""
+    """Error message for the first unreadable sample."""
 
 
 class BoundsLeftOut(TrialWarning):
-    """Effects and findings do without trials whose figure is only a lower bound."""
+    """Effects and findings exclude trials whose figure is only a lower bound."""
 
     left_out: int
     trials: int
@@ -53,7 +53,7 @@ class BoundsLeftOut(TrialWarning):
 
 
 class MethodsMixed(TrialWarning):
-    """Metrics of a run are by several versions of their methods, which are not pooled and not compared."""
+    """Metrics of a run have several method versions, which are neither pooled nor compared."""
 
     measure: Name
     metrics: tuple[Name, ...]
@@ -61,13 +61,13 @@ class MethodsMixed(TrialWarning):
     """Older versions, or unknown."""
     newest: Name
     older_cells: int
-    """Cells that have trials by an older version alone."""
+    """Cells whose trials all have an older version."""
     left_out: int
-    """Trials by an older version than others of their cell."""
+    """Trials with a version older than that of other trials in their cell."""
 
 
 class MethodsDiffer(TrialWarning):
-    """Metrics of two runs are by different versions of their methods, so that no difference is given."""
+    """Metrics of two runs have different method versions, so no difference is shown."""
 
     measure: Name
     metrics: tuple[Name, ...]
@@ -77,13 +77,13 @@ class MethodsDiffer(TrialWarning):
 
 
 class MethodsUnknown(TrialWarning):
-    """Neither of two runs says by which versions of their methods its metrics are; both have one old schema."""
+    """Neither of two runs records method versions; both have the same old schema."""
 
     trial_schema: int
 
 
 class MethodsRaised(TrialWarning):
-    """New trials of a run would be by newer versions of methods than those that it has."""
+    """New trials of a run would have newer method versions than the stored trials."""
 
     measure: Name
     metrics: tuple[Name, ...]
@@ -93,7 +93,7 @@ class MethodsRaised(TrialWarning):
 
 
 class Unfit(Statement, kind=True):
-    """Why effects of factors cannot be given."""
+    """A reason why factor effects cannot be computed."""
 
 
 class TooManyLevels(Unfit):
@@ -101,48 +101,48 @@ class TooManyLevels(Unfit):
 
 
 class NotPositive(Unfit):
-    """The metric is 0 or negative in some trials: a ratio of it means nothing."""
+    """The metric is 0 or negative in some trials, so its ratios are meaningless."""
 
     metric: Name
 
 
 class EffectsNotFitted(TrialWarning):
-    """No effects of factors are given."""
+    """Factor effects are not computed."""
 
     measure: Name
     why: Unfit
 
 
 class EffectsAliased(TrialWarning):
-    """The model does without some interactions, or part of them."""
+    """The model excludes some interactions, or parts of them."""
 
     measure: Name
     interactions: tuple[Name, ...]
-    """As factor x factor."""
+    """Interactions, as factor x factor."""
 
 
 class TrialsResembleNeighbours(TrialWarning):
-    """Trials resemble the trial before them."""
+    """Trials are correlated with the previous trial."""
 
     measure: Name
     autocorrelation: float
 
 
 class RareTrials(TrialWarning):
-    """A few trials are far from the others of their cells: cells without one do not show what they do to a mean."""
+    """A few trials are outliers; cells without an outlier do not show their effect on a mean."""
 
     measure: Name
     marked: int
     trials: int
     change_ratio: float
-    """What they do to a mean over very many trials, as far as these tell."""
+    """Estimated effect of the outliers on a mean over very many trials."""
 
 
 class EffectDiffers(TrialWarning):
-    """A setting that moves results was in effect with another value in the second of two runs."""
+    """A setting that affects results had different values in two runs."""
 
     setting: Name
-    """As `record.in_effect` names it."""
+    """Name of the setting, as in `results.trial.Effect`."""
     places: tuple[Name, ...]
     """Machines, ports or flows."""
     first: Name
@@ -150,34 +150,34 @@ class EffectDiffers(TrialWarning):
 
 
 class FactDiffers(TrialWarning):
-    """A fact of the hosts that moves results is not the same in two runs."""
+    """A host fact that affects results differs between two runs."""
 
     fact: Name
-    """As facts.json names it."""
+    """Name of the fact, as in facts.json."""
     first: Name
-    """Empty: not known."""
+    """Value in the first run; empty: unknown."""
     second: Name
 
 
 class NoteOfRun(TrialWarning):
-    """What is noted of one of two runs."""
+    """A note on one of two runs."""
 
     run: Name
     note: TrialWarning
 
 
 class Unusual(Statement, kind=True):
-    """What was unusual in a trial that stands apart."""
+    """An anomaly in an outlier trial."""
 
 
 class HostStolenTime(Unusual):
-    """A hypervisor withheld the host's CPUs."""
+    """CPU steal occurred on the host."""
 
     steal_ratio: float
 
 
 class ManyRetransmits(Unusual):
-    """More segments were sent again than usual."""
+    """More segments were retransmitted than usual."""
 
     retransmits: int
     usual: int

@@ -1,6 +1,6 @@
-"""What of a lab something is stated of: a computer, a part of the experiment file, or a place. Types only.
+"""Subjects of statements: a host, a part of the experiment file, or a place. Types only.
 
-At a place frames are lost, or it limits a trial.
+A place is the location where frames are lost, or the object that limits a trial.
 """
 
 from typing import Literal
@@ -9,21 +9,21 @@ from iolab.messages.statement import Name, Statement
 
 
 class Computer(Statement, kind=True):
-    """A computer."""
+    """A host."""
 
 
 class ThisComputer(Computer):
-    """The computer that iolab runs on."""
+    """The local host."""
 
 
 class OtherComputer(Computer):
-    """Another one, by the machine's name in the lab."""
+    """A host other than the local host, by its machine name in the lab."""
 
     machine: Name
 
 
 class PortOn(Statement):
-    """A port or an end of a link, and the computer that it is on."""
+    """A port or link end, with its host."""
 
     code: Literal["port-on", "site-end"]
     port: Name
@@ -31,7 +31,7 @@ class PortOn(Statement):
 
 
 class Purpose(Statement, kind=True):
-    """A part of a lab, or what is asked of it."""
+    """A part of the lab, or a setting in it."""
 
 
 class ForMachine(Purpose):
@@ -74,12 +74,12 @@ class KeyOf(Purpose):
     """A key of a part."""
 
     key: Name
-    """As the file has it: mtu, host.queues."""
+    """The key in file syntax: mtu, host.queues."""
     part: Purpose
 
 
 class ValueOf(Purpose):
-    """What a key of a part is set to."""
+    """The value of a key of a part."""
 
     key: Name
     value: Name
@@ -87,14 +87,14 @@ class ValueOf(Purpose):
 
 
 class SettingOf(Purpose):
-    """A setting of a machine's kernel."""
+    """A kernel setting of a machine."""
 
     setting: Name
     machine: Name
 
 
 class BridgeOf(Purpose):
-    """The bridge of a machine that forwards."""
+    """The bridge of a machine with `forward: bridge`."""
 
     machine: Name
 
@@ -107,24 +107,24 @@ class DiskOf(Purpose):
 
 
 class Place(Statement, kind=True):
-    """A place of a lab."""
+    """A place in a lab."""
 
 
 class AtPort(Place):
     """A port."""
 
     port: Name
-    """As machine.port."""
+    """The port as machine.port."""
 
 
 class AtDevice(Place):
-    """The program of a reference device at a port."""
+    """The XDP program of a reference device on a port."""
 
     port: Name
 
 
 class OnWire(Place):
-    """The wire of a link."""
+    """The emulation that a link uses."""
 
     link: Name
 
@@ -136,13 +136,13 @@ class AtMachine(Place):
 
 
 class AtCpu(Place):
-    """A CPU of the kernel that frames are sent on."""
+    """A CPU of the kernel that sends the frames."""
 
     cpu: int
 
 
 class AtMachineCpu(Place):
-    """A CPU of another machine's kernel."""
+    """A CPU of a different machine's kernel."""
 
     code = "at-cpu-of-machine"
     machine: Name
@@ -150,31 +150,31 @@ class AtMachineCpu(Place):
 
 
 class PlainPlace(Place):
-    """All CPUs or somewhere in the kernel of this computer, anywhere on the path, or a side of the instrument."""
+    """A place without parameters: all CPUs, the local kernel, anywhere on the path, the generator or the receiver."""
 
     code: Literal["all-cpus", "in-kernel", "on-the-way", "generator", "receiver"]
 
 
 class InMachineKernel(Place):
-    """Somewhere in the kernel of another machine."""
+    """The kernel of a different machine."""
 
     code = "in-kernel-of-machine"
     machine: Name
 
 
 class InThread(Place):
-    """A thread that works for no port in particular."""
+    """A thread that is not assigned to a port."""
 
     thread: Name
 
 
 class OnPath(Place):
-    """Anywhere between two machines."""
+    """The path between two machines."""
 
     source: Name
     target: Name
 
 
 def computer(machine: str | None) -> Computer:
-    """Return a computer by its machine's name in the lab, or its kernel's; none, or empty: this one."""
+    """Return the host of a lab machine's or kernel's name; None or an empty name: the local host."""
     return OtherComputer(machine=machine) if machine else ThisComputer()

@@ -1,4 +1,4 @@
-"""What is stated of programs and of round trips: what limited them, how they failed, what to know. Types only."""
+"""Statements about programs and round trips: limits, failures and warnings. Types only."""
 
 from typing import Literal
 
@@ -9,38 +9,38 @@ from iolab.messages.warnings import TrialWarning
 
 
 class OfProgram(Evidence, kind=True):
-    """What a program did on its CPUs."""
+    """CPU use of a program."""
 
     program: Name
     machine: Name
 
 
 class OwnThreadRan(OfProgram):
-    """How much of the time the busiest thread of a program ran, and waited for a CPU."""
+    """Ratios of the time in which the busiest thread of a program ran, and in which it waited for a CPU."""
 
     busy_ratio: float
     wait_ratio: float
 
 
 class OwnProgramRan(OfProgram):
-    """CPU time of a program and what it started, for each second: more than 1 where several ran at once."""
+    """CPU time of a program and its child processes per second; above 1 if several ran in parallel."""
 
     cpus_ratio: float
 
 
 class OwnCpusFull(OfProgram):
-    """The only CPUs that a program may run on had no time left."""
+    """The CPUs allowed for a program were fully used."""
 
     cpus: tuple[int, ...]
     busy_ratio: float
 
 
 class NothingFull(Evidence):
-    """No thread, no CPU and no link of known rate was seen at its limit."""
+    """No thread, CPU or link of known rate reached its limit."""
 
 
 PROGRAM_CODES = frozenset({OwnThreadRan.code, OwnProgramRan.code, OwnCpusFull.code, NothingFull.code})
-"""Of what a verdict on programs of the user's own says first."""
+"""Codes of the first clause in verdicts on user-defined programs."""
 
 
 class ProgramNotReady(Failure):
@@ -50,63 +50,63 @@ class ProgramNotReady(Failure):
     machine: Name
     waited_ns: int
     said: Quoted
-    """What it wrote."""
+    """The server's output."""
 
 
 class ProgramEndedEarly(Failure):
-    """A server ended before it was stopped."""
+    """A server exited before it was stopped."""
 
     program: Name
     machine: Name
     ended: Name
-    """status N or signal N."""
+    """End of the program: status N or signal N."""
     said: Quoted
-    """What it wrote."""
+    """The server's output."""
 
 
 class ProgramTooLong(Failure):
-    """A program went on beyond its time and was killed."""
+    """A program exceeded its time limit and was killed."""
 
     program: Name
     machine: Name
     limit_ns: int
     said: Quoted
-    """What it wrote."""
+    """The program's output."""
 
 
 class DiskStandsStill(Failure):
-    """A disk answered nothing while a program worked on it; the program was ended."""
+    """A disk completed no request while a program used it; the program was stopped."""
 
     program: Name
     machine: Name
     still_ns: int
-    """For so long."""
+    """Time without a completion."""
     in_flight: int
-    """Requests that wait."""
+    """Number of requests in flight."""
 
 
 class ProgramEndedBadly(Failure):
-    """A program ended otherwise than it should."""
+    """A program exited with an unexpected status."""
 
     program: Name
     machine: Name
     ended: Name
-    """status N or signal N."""
+    """End of the program: status N or signal N."""
     expected: int
-    """Exit status."""
+    """Expected exit status."""
     said: Quoted
-    """What it wrote."""
+    """The program's output."""
 
 
 class ProgramsForkedAway(Failure):
-    """Processes that a trial's programs had started went on after all had ended, and were killed."""
+    """Child processes of a trial's programs were still running after the programs had exited, and were killed."""
 
     programs: tuple[Name, ...]
     left: int
 
 
 class OutputTooLong(Failure):
-    """A program wrote more than is kept, so that its figures cannot be looked for."""
+    """A program's output exceeds the size limit, so its figures cannot be read."""
 
     program: Name
     machine: Name
@@ -129,70 +129,70 @@ class FigureAbsentErrors(Failure):
     said: Quoted
     """The end of the output."""
     errors: Quoted
-    """The end of its standard error."""
+    """The last part of the standard error output."""
 
 
 class FigureCut(Failure):
-    """The pattern of a figure matches a part of a number."""
+    """The pattern of a figure matches only a part of a number."""
 
     figure: Name
     seen: Quoted
-    """The part."""
+    """The matched part."""
     whole: Quoted
-    """The text around it."""
+    """The text around the match."""
 
 
 class FigureUnread(Failure):
-    """The output is malformed or ambiguous, or the text in the place of a figure is no number."""
+    """The output is malformed or ambiguous, or the matched text is not a number."""
 
     code: Literal["output-malformed", "figure-unread"]
     figure: Name
     seen: Quoted
-    """The beginning of the output."""
+    """The start of the output."""
     said: Quoted
-    """What is wrong."""
+    """Description of the problem."""
 
 
 class FigureAmbiguous(Failure):
-    """A figure is in the output several times."""
+    """A figure occurs several times in the output."""
 
     figure: Name
     found: int
 
 
 class FigureOfOtherUnit(Failure):
-    """A number in the output has another unit than its figure."""
+    """The unit in the output differs from the figure's unit."""
 
     figure: Name
     seen: Quoted
     """The number and its unit."""
     unit: Name
-    """Of the figure."""
+    """Unit of the figure."""
 
 
 class SearchTooLong(Failure):
-    """A regular expression was looked for too long."""
+    """Matching a regular expression took too long."""
 
     figure: Name
     limit_ns: int
 
 
 class TransactionsReached(Evidence):
-    """The intended number of transactions was done."""
+    """The intended transaction rate was reached."""
 
     done_per_s: float
     intended_per_s: float
 
 
 class OneRequestEach(Evidence):
-    """Each connection waited for its response before it asked again."""
+    """Each connection waited for a response before its next request."""
 
     connections: int
     mean_ns: float
 
 
 class RoundTripParts(Evidence):
-    """What the median round trip is made of: the constant delays of emulated paths, and all else."""
+    """Parts of the median round-trip time: the constant delays of emulated links, and the rest."""
 
     rtt_ns: float
     delay_ns: int
@@ -200,7 +200,7 @@ class RoundTripParts(Evidence):
 
 
 class RequestsUnsent(TrialWarning):
-    """Intended requests did not leave: the asking end was held up, or its connections still waited."""
+    """Intended requests were not sent: the requesting end stalled, or its connections were still waiting."""
 
     machine: Name
     unsent: int
@@ -208,7 +208,7 @@ class RequestsUnsent(TrialWarning):
 
 
 class RequestsRefused(TrialWarning):
-    """The kernel of the asking end did not take requests."""
+    """The kernel of the requesting end rejected requests."""
 
     machine: Name
     refused: int
@@ -216,7 +216,7 @@ class RequestsRefused(TrialWarning):
 
 
 class RequestsLate(TrialWarning):
-    """Requests left later than they were meant to: they are not evenly spaced."""
+    """Requests were sent late, so their intervals are uneven."""
 
     machine: Name
     late_p99_ns: int
@@ -224,6 +224,6 @@ class RequestsLate(TrialWarning):
 
 
 class AnswersUnstamped(TrialWarning):
-    """The kernel did not say when answers arrived: round-trip times hold the program's own waking."""
+    """The kernel did not timestamp responses, so round-trip times include the wake-up time of the program."""
 
     machine: Name

@@ -1,4 +1,4 @@
-"""Why load searches end. Types only."""
+"""Reasons why load searches stop. Types only."""
 
 from typing import Literal
 
@@ -7,17 +7,17 @@ from iolab.messages.statement import Quoted
 
 
 class SearchEnd(Evidence, kind=True):
-    """Why a search ended, or would go on."""
+    """The reason why a search stopped, or would continue."""
 
 
 class PlainSearchEnd(SearchEnd):
-    """The search is not at its end, the generator cannot send more, or MLRsearch reached its goal."""
+    """A reason without parameters: more trials are needed, the sender is at its limit, or MLRsearch succeeded."""
 
     code: Literal["trials-wanted", "generator-at-its-limit", "library-ended"]
 
 
 class IntervalReached(SearchEnd):
-    """The 95 % interval of the rate is narrow enough, and trials on either side show that it holds."""
+    """The 95 % confidence interval of the rate is narrow enough, and trials at both sides confirm it."""
 
     width_ratio: float
     rate_fps: float
@@ -26,32 +26,32 @@ class IntervalReached(SearchEnd):
 
 
 class BoundsReached(SearchEnd):
-    """The loads that are decided are close enough; the forwarding rate under overload is not the limit."""
+    """The bounds are close enough; the forwarding rate under overload is not the limit."""
 
     lower_fps: float
     upper_fps: float
 
 
 class GeneratorReached(SearchEnd):
-    """The generator sends no more, and all of it is forwarded."""
+    """The device forwards the maximum rate of the sender."""
 
     sent_fps: float
 
 
 class HighestForwarded(SearchEnd):
-    """The highest load allowed is forwarded."""
+    """The device forwards the highest allowed load."""
 
     highest_fps: float
 
 
 class LowestLost(SearchEnd):
-    """The lowest load allowed loses too much."""
+    """The loss at the lowest allowed load exceeds the goal."""
 
     lowest_fps: float
 
 
 class TimeSpent(SearchEnd):
-    """Another trial would exceed the time allowed; the bounds are what is known so far."""
+    """A further trial would exceed the time limit; the bounds are the current ones."""
 
     spent_ns: int
     trials: int
@@ -60,22 +60,22 @@ class TimeSpent(SearchEnd):
 
 
 class TrialsDisagree(SearchEnd):
-    """So many trials did not agree."""
+    """The results of this number of trials are inconsistent."""
 
     trials: int
 
 
 class SearchesEnded(SearchEnd):
-    """Several whole searches ended, each at its rate."""
+    """Several complete searches ended, each with a rate."""
 
     searches: int
     rates_fps: tuple[float, ...]
     last: SearchEnd
-    """Why the last of them did."""
+    """Reason why the last search stopped."""
 
 
 class WidthReached(SearchEnd):
-    """The bounds are as close as asked for."""
+    """The bounds are as close as `width` requires."""
 
     width_ratio: float
 
@@ -84,4 +84,4 @@ class LibraryGaveUp(SearchEnd):
     """MLRsearch gave up."""
 
     said: Quoted
-    """The library's own words."""
+    """Error message of the library."""

@@ -1,4 +1,7 @@
-"""A statement: a code and its typed parameters. Stored and compared as such, put in words where it is shown."""
+"""A statement: a code with typed parameters.
+
+Statements are stored and compared; a language turns them into sentences.
+"""
 
 import re
 from collections.abc import Mapping
@@ -12,30 +15,32 @@ from iolab.aliases import new_code, new_keys
 from iolab.messages.codes import MODULE_OF
 
 CODE = "code"
-"""The key that tells a stored statement's code; the others are its parameters."""
+"""The key of the code in a stored statement; the other keys are parameters."""
 NAME, QUOTED = "name", "quoted"
 Name = Annotated[str, NAME]
-"""What something is called: a machine, a port, a key of the file, a kernel's or program's own word. No sentence."""
+"""A name: of a machine, a port, a key of the file, or a term of the kernel or a program. Not a sentence."""
 Quoted = Annotated[str, QUOTED]
-"""What a program, the kernel or a library said, or an error that no code is for: shown as it is, in no language."""
+"""Output of a program, the kernel or a library, or an error without a code; it is shown unchanged in every language."""
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-"""Where a word begins in the name of a class."""
+"""Pattern of the start of a word in a class name."""
 
 
 class Statement(BaseModel):
-    """What is stated. A class is one statement, its fields are the parameters; units are in their names.
+    """Base class of statements. A class is one statement, and its fields are the parameters; the names of the fields
+    contain the units.
 
-    A class may be of several statements with the same parameters: then its field `code` says which codes it may have.
-    Stored as an object: the code and every parameter. An unknown code, a missing or an unknown parameter is an error.
+    A class can stand for several statements with equal parameters: then its field `code` lists the codes. A statement
+    is stored as an object with the code and all parameters. An unknown code, and a missing or unknown parameter, are
+    errors.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     code: ClassVar[str]
-    """Short and stable, e.g. counters-disagree: the name of the class, unless the class says another. `codes.py` has
-    each one."""
+    """Short, stable code, for example counters-disagree: the class name, unless the class defines a different code.
+    `codes.py` lists all codes."""
 
     def __init_subclass__(cls, *, kind: bool = False, **options: Unpack[ConfigDict]) -> None:
-        """Give a class its code; `kind`: the class is of several statements, and none itself."""
+        """Set the code of a class; `kind`: the class is a base class of statements, not a statement."""
         super().__init_subclass__(**options)
         if not kind and CODE not in cls.__dict__ and CODE not in cls.__annotations__:
             cls.code = _WORD.sub("-", cls.__name__).lower()
@@ -43,7 +48,7 @@ class Statement(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _by_its_code(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Read a stored statement as the class of its code, which must be of this kind."""
+        """Parse a stored statement as the class of its code, which must be a subclass of this class."""
         if not isinstance(value, Mapping) or (CODE not in value and CODE in cls.__dict__):
             return handler(value)
         parameters = dict(value)
@@ -70,25 +75,25 @@ class Statement(BaseModel):
 
 
 class Failure(Statement, kind=True):
-    """Why a trial failed, or is invalid."""
+    """A reason why a trial failed or is invalid."""
 
 
 class TrialWarning(Statement, kind=True):
-    """Something the reader of a result must know."""
+    """A warning to the reader of a result."""
 
     comparable: ClassVar[bool] = True
-    """Whether figures of a trial with it may be put in proportion to others."""
+    """Whether figures of a trial with this warning may be compared with those of other trials as ratios."""
 
 
 def _kind_of(code: str) -> type[Statement] | None:
-    """Return the class that has a code; None: no class has it."""
+    """Return the class with a code; None: no class has it."""
     module = MODULE_OF.get(code)
     return None if module is None else statements_of(module)[code]
 
 
 @cache
 def statements_of(module: str) -> Mapping[str, type[Statement]]:
-    """Return the statements that a module of this package defines, by code."""
+    """Return the statements that a module in this package defines, by code."""
     path = f"{__package__}.{module}"
     every = vars(import_module(path)).values()
     own = [
@@ -100,7 +105,7 @@ def statements_of(module: str) -> Mapping[str, type[Statement]]:
 
 
 def codes_of(kind: type[Statement]) -> tuple[str, ...]:
-    """Return the codes that statements of a class have; none: it is a kind of several classes."""
+    """Return the codes of a statement class; empty: the class is a base class of several classes."""
     if CODE in kind.model_fields:
         return get_args(kind.model_fields[CODE].annotation)
     return (kind.code,) if CODE in kind.__dict__ else ()

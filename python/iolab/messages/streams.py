@@ -1,4 +1,4 @@
-"""What is said of a stream: what limited it, and what disturbed it. Types only."""
+"""Statements about streams: their limits and their disturbances. Types only."""
 
 from iolab.messages.caveats import Caveat
 from iolab.messages.drop_reasons import DropReason
@@ -9,21 +9,21 @@ from iolab.messages.warnings import TrialWarning
 
 
 class OfFlow(Evidence):
-    """What was seen of one of several flows."""
+    """Observations on one of several flows."""
 
     flow: Name
     clauses: tuple[Evidence, ...]
 
 
 class ProgramWasStopped(Evidence):
-    """A program at an end was stopped for a while."""
+    """The program at one end was stopped for some time."""
 
     machine: Name
     stopped_ns: int
 
 
 class CarrierLost(Evidence):
-    """The carrier of a port went and came, and nothing arrived for a while."""
+    """The carrier of a port changed, and nothing arrived for some time."""
 
     place: Name
     changes: int
@@ -38,7 +38,7 @@ class RateReached(Evidence):
 
 
 class ShaperLetThrough(Evidence):
-    """A shaper passed so much, and held packets back."""
+    """A shaper passed this rate and delayed packets."""
 
     shaper: Name
     place: Name
@@ -48,7 +48,7 @@ class ShaperLetThrough(Evidence):
 
 
 class ShaperRate(Evidence):
-    """The rate of the shaper."""
+    """The configured rate of the shaper."""
 
     rate_bps: float
 
@@ -62,14 +62,14 @@ class LineFull(Evidence):
 
 
 class ShaperBurst(Evidence):
-    """Before its rate a shaper let a burst through faster."""
+    """A shaper passed a burst above its rate at the start."""
 
     burst_bps: float
     until_ns: int
 
 
 class TraceCapacity(Evidence):
-    """What a line that follows a trace could carry while the stream ran, and what it carried."""
+    """Bytes that a line with a trace could carry during the stream, and bytes that it carried."""
 
     place: Name
     used_bytes: int
@@ -77,14 +77,14 @@ class TraceCapacity(Evidence):
 
 
 class StandingQueue(Evidence):
-    """Packets waited in a queue all the time: the round-trip time was that much above its minimum."""
+    """Packets were queued all the time: the round-trip time exceeded its minimum by this much."""
 
     rtt_ns: int
     least_rtt_ns: int
 
 
 class WireLost(Evidence):
-    """Which share of its frames an emulated path lost."""
+    """Ratio of the frames that an emulated link lost."""
 
     link: Name
     lost_frames: int
@@ -92,12 +92,12 @@ class WireLost(Evidence):
 
 
 class DatagramsInFragments(Evidence):
-    """Datagrams larger than the MTU: one lost fragment loses the whole datagram."""
+    """Datagrams exceed the MTU: the loss of one fragment loses the datagram."""
 
     fragments: int
-    """Packets of each datagram."""
+    """Number of fragments per datagram."""
     incomplete: int
-    """Datagrams of which a fragment was missing."""
+    """Number of datagrams with a missing fragment."""
 
 
 class DatagramsDropped(Evidence):
@@ -110,7 +110,7 @@ class DatagramsDropped(Evidence):
 
 
 class SegmentsDropped(Evidence):
-    """Packets were dropped at one place, and TCP sent segments again."""
+    """Packets were dropped at one place, and TCP retransmitted segments."""
 
     dropped: int
     retransmits: int
@@ -119,7 +119,7 @@ class SegmentsDropped(Evidence):
 
 
 class ProgramRan(Evidence):
-    """How much of the time the busiest thread of a program ran, and waited for a CPU."""
+    """Ratios of the time in which the busiest thread of a program ran, and in which it waited for a CPU."""
 
     machine: Name
     busy_ratio: float
@@ -127,27 +127,27 @@ class ProgramRan(Evidence):
 
 
 class SameCpu(Evidence):
-    """Two programs were on the same CPU most of the time."""
+    """Two programs ran on the same CPU most of the time."""
 
     machine: Name
     other: Name
 
 
 class StrangersRan(Evidence):
-    """Programs that are not of the trial had so many CPUs."""
+    """Number of CPUs that programs outside the trial used."""
 
     cpus: float
 
 
 class WorkerRan(Evidence):
-    """How much of the time a thread of the kernel, or of a hypervisor, ran."""
+    """Ratio of the time in which a thread of the kernel or of a hypervisor ran."""
 
     thread: Name
     busy_ratio: float
 
 
 class ReceiverWindow(Evidence):
-    """The receiver's window kept the sender back."""
+    """The receiver window limited the sender."""
 
     window_bytes: int
     rtt_ns: int
@@ -155,7 +155,7 @@ class ReceiverWindow(Evidence):
 
 
 class SendBuffer(Evidence):
-    """The send buffer was too small for what congestion and receiver allowed."""
+    """The send buffer was smaller than the windows of congestion control and receiver."""
 
     buffer_bytes: int
     window_bytes: int
@@ -163,30 +163,30 @@ class SendBuffer(Evidence):
 
 
 class DatagramsLost(Evidence):
-    """Datagrams were lost; no counter tells where."""
+    """Datagrams were lost; no drop counter accounts for them."""
 
     lost: int
     sent: int
 
 
 class SegmentsLost(Evidence):
-    """Segments were sent again; no counter tells where they were lost."""
+    """Segments were retransmitted; no drop counter accounts for the loss."""
 
     retransmits: int
 
 
 class CongestionWindow(Evidence):
-    """The congestion window, and what it lets through."""
+    """The congestion window, and the rate that it allows."""
 
     window_bytes: int
     congestion: Name
-    """What controls congestion, such as cubic."""
+    """Congestion control algorithm, such as cubic."""
     rtt_ns: int
     most_bps: float
 
 
 class AllCpusBusy(Evidence):
-    """Every CPU of a computer was busy."""
+    """All CPUs of a host were busy."""
 
     host: Computer
     cpus: int
@@ -194,34 +194,34 @@ class AllCpusBusy(Evidence):
 
 
 class NothingFound(Evidence):
-    """No figure says why so much arrived, and no more."""
+    """No figure explains the limit of the rate."""
 
     received_bps: float
 
 
-# Doubts -----------------------------------------------------------------------------------------------------
+# Caveats ----------------------------------------------------------------------------------------------------
 
 
 class Limited(Statement):
-    """A limit of a flow, at no place in particular."""
+    """A limit of a flow, without a place."""
 
     limit: Name
 
 
 class LimitedAt(Limited):
-    """A limit of a flow, and where."""
+    """A limit of a flow, with its place."""
 
     place: Place
 
 
 class OtherFlows(Caveat):
-    """Other flows of the trial were limited by something else."""
+    """Other flows of the trial had different limits."""
 
     limits: tuple[Limited, ...]
 
 
 class NearlyBusy(Caveat):
-    """A thread ran or waited for nearly all of the time, and no more."""
+    """A thread ran or waited for a CPU nearly all the time, but not all of it."""
 
     ready_ratio: float
 
@@ -230,28 +230,28 @@ class NearlyBusy(Caveat):
 
 
 class ProgramStopped(TrialWarning):
-    """A program at an end was stopped for a while."""
+    """The program at one end was stopped for some time."""
 
     machine: Name
     stopped_ns: int
 
 
 class CarrierChange(Statement):
-    """How often the carrier of a port came or went."""
+    """Number of carrier changes of a port."""
 
     place: Name
     changes: int
 
 
 class LinkWentDown(TrialWarning):
-    """The carrier changed at ports on the way."""
+    """The carrier changed on ports of the path."""
 
     ports: tuple[CarrierChange, ...]
     stood_ns: int
 
 
 class ProgramsShareCpu(TrialWarning):
-    """The programs of both ends are kept on one CPU."""
+    """The programs of both ends are pinned to the same CPU."""
 
     machine: Name
     other: Name
@@ -261,7 +261,7 @@ class ProgramsShareCpu(TrialWarning):
 
 
 class CpuTaken(TrialWarning):
-    """A program waited for a CPU that programs had which are not of the trial."""
+    """A program waited for a CPU that programs outside the trial used."""
 
     machine: Name
     wait_ratio: float
@@ -269,7 +269,7 @@ class CpuTaken(TrialWarning):
 
 
 class CpuWithheld(TrialWarning):
-    """A hypervisor withheld a CPU."""
+    """CPU steal on a CPU."""
 
     host: Computer
     cpu: int
@@ -277,14 +277,14 @@ class CpuWithheld(TrialWarning):
 
 
 class KernelStoodStill(TrialWarning):
-    """The counters of a computer could not be read for a while."""
+    """The counters of a host could not be read for some time."""
 
     host: Computer
     gap_ns: int
 
 
 class ShapeNotHeld(TrialWarning):
-    """More payload went by a shaped port than its rate lets through."""
+    """More payload passed a shaped port than its rate allows."""
 
     place: Name
     passed_bps: float
@@ -292,25 +292,25 @@ class ShapeNotHeld(TrialWarning):
 
 
 class ForeignTraffic(TrialWarning):
-    """Other traffic went by a port."""
+    """Other traffic passed a port."""
 
     place: Name
     foreign_bps: float
 
 
 class LevelChanged(TrialWarning):
-    """The rate of a flow went from one level to another: the mean is of neither."""
+    """The rate of a flow changed from one level to another, so the mean describes neither level."""
 
     flow: Name
     before_bps: float
     after_bps: float
     at_ns: int
-    """Since the time that counts began."""
+    """Time since the start of the counters."""
     mean_bps: float
 
 
 class StreamStoodStill(TrialWarning):
-    """Nothing arrived for a while, and no counter says why."""
+    """Nothing arrived for some time, and no counter shows why."""
 
     flow: Name
     stood_ns: int

@@ -1,4 +1,7 @@
-"""Why a measure cannot be done in a cell: what computers and sites lack, what is not built. Types only."""
+"""Unmet requirements of hosts and sites, and unsupported features, which make a measure impossible in a cell.
+
+Types only.
+"""
 
 from typing import Literal
 
@@ -7,39 +10,46 @@ from iolab.messages.statement import Name, Quoted, Statement
 
 
 class UnmetRequirement(Statement, kind=True):
-    """Why a measure cannot be done in a cell."""
+    """A reason why a measure is impossible in a cell."""
 
 
 class PartLack(UnmetRequirement, kind=True):
-    """What is lacking for a part of the lab."""
+    """A missing requirement of a part of the lab."""
 
     purpose: Purpose
 
 
 class HostLack(PartLack, kind=True):
-    """What a computer lacks that a part of the lab needs."""
+    """A requirement of a part of the lab that a host does not meet."""
 
     host: Computer
 
 
 class SeveralLacks(UnmetRequirement):
-    """Several things are lacking."""
+    """Several unmet requirements."""
 
     lacks: tuple[UnmetRequirement, ...]
 
 
 class WholeKernel(PartLack):
-    """A setting belongs to the whole kernel: no namespace has one of its own."""
+    """A setting that applies to the whole kernel and cannot be set in a namespace."""
 
 
 class SettingNotPermitted(PartLack):
-    """A kernel setting that is not about networks, and that the user has not permitted."""
+    """A kernel setting outside networking that the user has not permitted."""
 
     setting: Name
 
 
+class WriteNotConsented(PartLack):
+    """The command line does not permit writing to an existing target."""
+
+    identity: Name
+    """Identity that the command line must name."""
+
+
 class OtherArchitecture(PartLack):
-    """A host is of another architecture than the guest images."""
+    """The architecture of a host differs from that of the guest images."""
 
     machine: Name
     architecture: Name
@@ -48,17 +58,17 @@ class OtherArchitecture(PartLack):
 
 
 class PlainHostLack(HostLack):
-    """A lack that its code says whole."""
+    """An unmet requirement without further parameters."""
 
     code: Literal[
-        "root-needed",  # An ordinary user may not set it
-        "capabilities-absent",  # Root may not make network namespaces, as in a container without privileges
-        "user-namespaces-refused",  # The kernel refuses an ordinary user's namespaces
-        "macvtap-not-allowed",  # An ordinary user may not open the node of a macvtap
+        "root-needed",  # The setting requires root
+        "capabilities-absent",  # Root cannot create network namespaces, as in an unprivileged container
+        "user-namespaces-refused",  # The kernel does not permit namespaces of ordinary users
+        "macvtap-not-allowed",  # An ordinary user cannot open the macvtap device
         "newer-qemu-absent",  # There is no QEMU 8 or newer
         "iscsi-driver-absent",  # QEMU's iSCSI driver is not installed
-        "turbo-fixed",  # The kernel does not switch turbo
-        "xen-absent",  # The computer is no Dom0 of Xen
+        "turbo-fixed",  # The kernel cannot set turbo
+        "xen-absent",  # The host is not a Dom0 of Xen
     ]
 
 
@@ -68,85 +78,85 @@ class ProgramAbsent(UnmetRequirement):
     host: Computer
     program: Name
     package: Name
-    """Of Debian."""
+    """Name of the Debian package."""
 
 
 class ProgramLack(HostLack):
-    """Why a program cannot be had."""
+    """A program that is not available."""
 
     code: Literal[
-        "named-program-absent",  # A program that the experiment names is not there
-        "switch-absent",  # The switch in user space is not installed
-        "program-not-asked-for",  # The computer was not asked whether it has a program
+        "named-program-absent",  # A program in the experiment does not exist on the host
+        "switch-absent",  # The user-space switch is not installed
+        "program-not-asked-for",  # The host's facts do not cover the program
     ]
     program: Name
 
 
 class ImageAbsent(UnmetRequirement):
-    """There is no such guest image yet."""
+    """The guest image does not exist yet."""
 
     image: Name
-    """Its flavour."""
+    """Flavour of the image."""
 
 
 class InterfaceLack(HostLack):
-    """Why an interface cannot be had."""
+    """An interface that cannot be used."""
 
     code: Literal[
-        "control-interface",  # The interface carries a connection by ssh
-        "interfaces-absent",  # There is no such interface, and no other
-        "name-taken",  # There is an interface of that name already
-        "pause-absent",  # The card has no pause frames
+        "control-interface",  # The interface carries an ssh connection
+        "interfaces-absent",  # The host has no such interface, and no other interface
+        "name-taken",  # The host already has an interface with this name
+        "pause-absent",  # The NIC does not support pause frames
     ]
     interface: Name
 
 
 class InterfaceAbsent(HostLack):
-    """There is no such interface, but others."""
+    """The host does not have this interface, but it has others."""
 
     interface: Name
     present: tuple[Name, ...]
 
 
 class NetworkInUse(HostLack):
-    """The computer has addresses or routes in an IPv4 network of the lab."""
+    """The host has addresses or routes in an IPv4 network of the lab."""
 
     network: Name
-    """Of the lab."""
+    """Network of the lab."""
     used: Name
-    """Of the computer."""
+    """Network of the host."""
     interface: Name
 
 
 class MemoryShort(HostLack):
-    """There is less memory in all."""
+    """The host has too little memory."""
 
     memory_bytes: int
 
 
 class CpuAbsent(HostLack):
-    """There is no such CPU online."""
+    """The host has no online CPU with this number."""
 
     cpu: int
     online: Name
-    """As a list of the kernel's: 0-3,8."""
+    """CPU list in kernel syntax: 0-3,8."""
 
 
 class GovernorAbsent(HostLack):
-    """The kernel has other frequency governors."""
+    """The kernel does not have this frequency governor."""
 
     governor: Name
     present: tuple[Name, ...]
 
 
 class FrequencyFixed(HostLack):
-    """The kernel sets no frequency."""
+    """The kernel does not control the CPU frequency."""
 
     governor: Name
 
 
 class CoalescingAbsent(HostLack):
-    """The card has other settings of its interrupts."""
+    """The NIC supports only other coalescing settings."""
 
     interface: Name
     setting: Name
@@ -154,7 +164,7 @@ class CoalescingAbsent(HostLack):
 
 
 class CoalescingFixed(HostLack):
-    """The card has no settings of its interrupts."""
+    """The NIC has no coalescing settings."""
 
     interface: Name
     setting: Name
@@ -168,7 +178,7 @@ class ImageWithoutPackage(PartLack):
 
 
 class ImageNotInstalled(PartLack):
-    """A guest's image lacks a program, whose package is known."""
+    """A guest's image lacks a program whose package is known."""
 
     machine: Name
     program: Name
@@ -176,7 +186,7 @@ class ImageNotInstalled(PartLack):
 
 
 class ImageWithoutProgram(PartLack):
-    """A guest image has no program of a name."""
+    """A guest image lacks a program."""
 
     image: Name
     program: Name
@@ -190,57 +200,66 @@ class ImageWithoutModule(PartLack):
 
 
 class ModuleAbsent(HostLack):
-    """The kernel lacks a module, and so do guest images, or a guest may have it."""
+    """The host's kernel lacks a module; guest images lack the module too, or a guest may have it."""
 
     code: Literal["module-absent", "module-in-guest"]
     module: Name
 
 
 class CongestionUnknown(HostLack):
-    """Nothing of that name controls TCP's congestion there."""
+    """The kernel does not have this congestion control algorithm."""
 
     congestion: Name
-    """As it was asked for."""
+    """The requested algorithm."""
     present: tuple[Name, ...]
-    """What there is."""
+    """The available algorithms."""
 
 
 class CongestionNotAllowed(HostLack):
-    """The kernel has it, and lets only CAP_NET_ADMIN choose it (ip-sysctl, tcp_allowed_congestion_control)."""
+    """Only CAP_NET_ADMIN can choose this algorithm (ip-sysctl, tcp_allowed_congestion_control)."""
 
     congestion: Name
-    """As it was asked for."""
+    """The requested algorithm."""
 
 
 class ModuleInGuests(HostLack):
-    """The kernel lacks a module that a guest may have, and these machines can be guests."""
+    """The kernel lacks a module that guests may have, and these machines can be guests."""
 
     module: Name
     machines: tuple[Name, ...]
 
 
 class SiteLacksCable(UnmetRequirement):
-    """A site has no cable for a link between computers."""
+    """A site has no cable for a link between hosts."""
 
     site: Name
-    """Its file."""
+    """The site file."""
     link: Name
     ends: tuple[PortOn, ...]
     hosts: tuple[Name, ...]
-    """Those that a cable would join."""
+    """Hosts that the cable would connect."""
 
 
 class SiteHasEnds(UnmetRequirement):
-    """A level changes ends of a link that the site decides."""
+    """A level changes the ends of a link, which the site sets."""
 
     path: Name
-    """Of what the level changes, in the experiment file."""
+    """Path in the experiment file that the level sets."""
     site: Name
     link: Name
 
 
+class SiteHasVolume(UnmetRequirement):
+    """A level changes a volume that the site provides."""
+
+    path: Name
+    """Path in the experiment file that the level sets."""
+    site: Name
+    volume: Name
+
+
 class SiteHasPlace(UnmetRequirement):
-    """A level moves a machine that the site has a place for."""
+    """A level moves a machine that the site places on a host."""
 
     path: Name
     site: Name
@@ -249,7 +268,7 @@ class SiteHasPlace(UnmetRequirement):
 
 
 class SiteSetsNothing(UnmetRequirement):
-    """A level changes what of a site's host nothing sets."""
+    """A level changes a key of a machine that is a host on the site, where the key has no effect."""
 
     path: Name
     machine: Name
@@ -258,30 +277,30 @@ class SiteSetsNothing(UnmetRequirement):
 
 
 class SiteRefuses(UnmetRequirement):
-    """Parts that go together elsewhere do not on a site."""
+    """Settings that are valid elsewhere conflict on a site."""
 
     site: Name
     problems: tuple[Quoted, ...]
-    """What the check of the lab said."""
+    """Problems that the check of the lab reported."""
 
 
 class NotSupported(PartLack, kind=True):
-    """A part of iolab that is not built yet: lacking everywhere."""
+    """A feature that iolab does not support yet on any host."""
 
 
 class PlainUnbuilt(NotSupported):
-    """A part that its code says whole."""
+    """An unsupported feature without further parameters."""
 
     code: Literal[
         "function-vlan-unbuilt",  # VLANs on virtual functions
-        "wire-unbuilt",  # A wire between other ports than two of namespaces or of guests with taps
+        "wire-unbuilt",  # An emulated link between ports other than those of namespaces or of guests with taps
         "etf-unbuilt",  # A qdisc that needs transmit times
-        "loop-unbuilt",  # A link from a computer to itself
+        "loop-unbuilt",  # A link from a host to itself
     ]
 
 
 class KindUnsupported(NotSupported):
-    """A kind of instrument, or of measure."""
+    """A kind of instrument or measure."""
 
     code: Literal["instrument-unbuilt", "measure-unbuilt"]
     kind: Name

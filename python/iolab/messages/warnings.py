@@ -1,4 +1,4 @@
-"""What the reader of a trial's result must know. Types only."""
+"""Warnings to the reader of a trial's result. Types only."""
 
 from typing import ClassVar, Literal
 
@@ -12,35 +12,21 @@ from iolab.messages.statement import Name, Quoted, Statement
 from iolab.messages.statement import TrialWarning as TrialWarning  # noqa: PLC0414  # its kinds are below
 
 
-class LinkMtu(Statement):
-    """The MTU of a link."""
-
-    link: Name
-    mtu_bytes: int
-
-
-class SegmentMtusDiffer(TrialWarning):
-    """Links that bridges join to one segment have different MTUs: a bridge drops what is too long for its next port."""
-
-    links: tuple[LinkMtu, ...]
-    """In the order of the file."""
-
-
 class Emulated(TrialWarning):
-    """Machines ran under emulation: the figures are functional, not performance."""
+    """Machines ran under emulation: the figures are not valid as performance results."""
 
     machines: tuple[Name, ...]
 
 
 class AcceleratorUnknown(TrialWarning):
-    """A guest was emulated though no boot showed that KVM does not work: the boot ran out of time."""
+    """A guest was emulated because the test boot with KVM timed out; KVM may work."""
 
     machine: Name
     said: Quoted
 
 
 class CongestionDiffers(TrialWarning):
-    """Another congestion control than the one asked for did the work, as the kernel told it."""
+    """The kernel reports that a congestion control algorithm other than the requested one was used."""
 
     comparable: ClassVar[bool] = False
     machine: Name
@@ -49,7 +35,7 @@ class CongestionDiffers(TrialWarning):
 
 
 class Polling(TrialWarning):
-    """A CPU is busy for each card that a switch in user space carries, though no frames come."""
+    """A user-space switch keeps one CPU busy for each of its NICs, even without frames."""
 
     cards: tuple[Name, ...]
 
@@ -61,7 +47,7 @@ class CpuShared(TrialWarning):
 
 
 class SlowPort(Statement):
-    """A port that is not reached by the fastest path."""
+    """A port that does not use the fastest path."""
 
     port: Name
     path: Name
@@ -69,7 +55,7 @@ class SlowPort(Statement):
 
 
 class SlowerPath(TrialWarning):
-    """Ports are not reached by the fastest path."""
+    """Ports that do not use the fastest path."""
 
     ports: tuple[SlowPort, ...]
 
@@ -88,15 +74,15 @@ class HostPerturbed(TrialWarning):
     disturbed_trials: int
     trials: int
     last: tuple[Evidence, ...]
-    """What was seen in the last of them."""
+    """Disturbances in the last of these trials."""
 
 
 class SenderAtItsLimit(Evidence):
-    """The sender could not send more."""
+    """The sender reached its maximum rate."""
 
 
 class LoadShort(TrialWarning):
-    """Loads were not offered as asked for."""
+    """Loads were below the intended load."""
 
     short_loads: int
     loads: int
@@ -106,7 +92,7 @@ class LoadShort(TrialWarning):
 
 
 class LatencyDisturbed(TrialWarning):
-    """Threads of the instrument were held up: high percentiles of latency may be the instrument's."""
+    """Threads of the instrument stalled, so high latency percentiles may come from the instrument."""
 
     held_ns: int
     duration_ns: int
@@ -115,63 +101,63 @@ class LatencyDisturbed(TrialWarning):
 
 
 class SenderKeptCpu(TrialWarning):
-    """Programs that are not of the trial may have waited for the CPU of a sender that waits awake."""
+    """Programs outside the trial may have waited for the CPU of a busy-polling sender."""
 
     port: Name
-    """Of the sender."""
+    """Port of the sender."""
     cpu: int
     busy_ratio: float
-    """What the sender had of it."""
+    """Ratio of the CPU's time that the sender used."""
     others_ratio: float
     p99_ns: int
-    """Of latency, in the load where it is highest."""
+    """Highest p99 latency of all loads."""
     kept_loads: int
     loads: int
 
 
 class DamagedFrames(TrialWarning):
-    """Frames arrived with other contents than they were sent with."""
+    """Frames arrived corrupted."""
 
     frames: int
 
 
 class OtherTraffic(TrialWarning):
-    """Frames of other traffic came along the way."""
+    """Frames of other traffic used the path."""
 
     foreign_frames: int
     offered_frames: int
 
 
 class Unstamped(TrialWarning):
-    """Frames had no room for the stamp: they were counted where they arrived, and no more is known of them."""
+    """Frames had no room for a stamp: they were counted on arrival, but their latency, order and flow are unknown."""
 
     unstamped_frames: int
     offered_frames: int
 
 
 class FramesLeftOut(TrialWarning):
-    """Frames of a recording were not sent: they are no IP, or about neighbours."""
+    """Frames of a recording were not sent, because they are non-IP, or ARP/ND."""
 
     left_out_frames: int
     recorded_frames: int
 
 
 class TimesWentBack(TrialWarning):
-    """Times of a recording went back: such frames were sent as if at the time of those before them."""
+    """Timestamps of a recording decrease: such frames were sent at the time of the frame before them."""
 
     back_frames: int
     recorded_frames: int
 
 
 class RecordingEnded(TrialWarning):
-    """A recording ended before the trial did."""
+    """A recording ended before the trial."""
 
     sent_frames: int
     loops: int
 
 
 class PassedShaper(Statement):
-    """A shaper, and where it is."""
+    """A shaper, with its place."""
 
     code = "shaper"
     shaper: Name
@@ -179,17 +165,17 @@ class PassedShaper(Statement):
 
 
 class ShapeBypassed(TrialWarning):
-    """Frames did not pass shapers of the lab."""
+    """Frames bypassed shapers of the lab."""
 
     shapers: tuple[PassedShaper, ...]
 
 
 class More(Statement, kind=True):
-    """What would send more."""
+    """A way to send at a higher rate."""
 
 
 class MoreSenders(More):
-    """More threads that send."""
+    """More sender threads."""
 
 
 class MoreByLiveFrames(More):
@@ -200,57 +186,57 @@ class MoreByLiveFrames(More):
 
 
 class GeneratorLimited(TrialWarning):
-    """The generator was the limit of a search: the rate is a lower bound."""
+    """The sender limited a search, so the rate is a lower bound."""
 
     ended: SearchEnd
     more: More
 
 
 class SearchCutShort(TrialWarning):
-    """A search ended before it had its rate."""
+    """A search stopped before it determined its rate."""
 
     code: Literal[
-        "line-limited",  # The line was the limit of a search: the rate is a lower bound
-        "nothing-passed",  # Even the lowest load lost too much
-        "search-partial",  # The search was not finished: its bounds are what is known
-        # The search for the rate of a load curve was not finished: 100 % is the highest rate forwarded with any loss:
+        "line-limited",  # The line limited the search, so the rate is a lower bound
+        "nothing-passed",  # Even the lowest load exceeded the loss goal
+        "search-partial",  # The search is incomplete: the bounds are the current ones
+        # The search for a load curve's rate is incomplete: 100 % is the highest forwarding rate at any loss
         "curve-partial",
     ]
     ended: SearchEnd
 
 
 class StepsAboveLine(TrialWarning):
-    """Steps of a load curve are above the line, and were run at the line's rate."""
+    """Steps of a load curve exceed the line rate, and were run at the line rate."""
 
     steps: int
     from_ratio: float
 
 
 class SearchDisturbed(TrialWarning):
-    """Loads were only seen while the host was disturbed, in every re-run."""
+    """Loads were measured only while the host was disturbed, even in reruns."""
 
     loads: int
 
 
 class QueueTookUp(TrialWarning):
-    """The rate is more than the device forwards without end: a queue took the rest up."""
+    """The rate exceeds the sustained rate of the device, because a queue absorbed the burst."""
 
     sustained_fps: float
     burst_frames: int
 
 
 class DeviceChanged(TrialWarning):
-    """The same load fared otherwise at the end of a search than at first."""
+    """The device forwarded the same load differently at the start and at the end of a search."""
 
     load_fps: float
     earlier_ratio: float
-    """Part of the load that was forwarded at first, the mean of trials."""
+    """Ratio of the load that was forwarded at first (mean of trials)."""
     later_ratio: float
-    """In the end."""
+    """Ratio of the load that was forwarded at the end."""
 
 
 class QueuesUneven(TrialWarning):
-    """Some receive queues of a card took less than their share of the frames."""
+    """Some receive queues of a NIC received less than their share of the frames."""
 
     card: Name
     queues: int
@@ -283,10 +269,10 @@ class CountersMissing(TrialWarning):
 
 
 class Disagreement(Statement):
-    """Why an interface and a program may count differently."""
+    """A possible reason why an interface and a program count differently."""
 
     code: Literal[
-        "segments-twice",  # TCP: segments were sent twice, or lay unread in the socket at the end
+        "segments-twice",  # TCP: segments were retransmitted, or remained unread in the socket at the end
         "datagrams-unread",  # UDP: datagrams were lost in the receiver's socket
         "another-path",  # The program read more than the interface counted
     ]
@@ -303,32 +289,32 @@ class CountersDisagree(TrialWarning):
 
 
 class HostUnready(TrialWarning):
-    """A computer of the lab is not ready to be measured on."""
+    """A host of the lab is not ready for measurements."""
 
     host: Computer
     concerns: tuple[HostIssue, ...]
 
 
 class DiskUnsteady(TrialWarning):
-    """A disk that did not become steady within the rounds that it was given."""
+    """A disk did not reach a steady state within the maximum number of rounds."""
 
     comparable = False
     rounds: int
     spread_ratio: float
-    """Greatest less least of the last five rounds, of their mean."""
+    """Range of the last five rounds, as a ratio of their mean."""
     slope_ratio: float
-    """What the line through them rises or falls, of their mean."""
+    """Slope of a line fitted to these rounds, as a ratio of their mean."""
 
 
 class DiskLoadShort(TrialWarning):
-    """Fewer reads and writes were begun than were offered."""
+    """Fewer I/O requests were issued than intended."""
 
     offered_per_s: int
     reached_per_s: int
 
 
 class CacheUnknown(TrialWarning):
-    """Caches on the way of a disk trial were not shown to be as declared."""
+    """Caches in the I/O path of a disk trial could not be verified to be as declared."""
 
     comparable = False
     layers: tuple[CacheLayer, ...]

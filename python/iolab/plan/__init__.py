@@ -1,1 +1,4 @@
-"""Experiment + facts -> Plan: cells, seeded order, time estimate, digest. No side effects."""
+"""Planning: compute cells, seeded order, time estimate and digest from an experiment and host facts.
+
+The package has no side effects.
+"""

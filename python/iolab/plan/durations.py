@@ -1,9 +1,9 @@
-"""How long a plan takes: measuring, also several measures at once, overhead per trial, and changes of the lab.
+"""Estimate the duration of a plan: measuring (including parallel measures), overhead per trial, and lab changes.
 
-What earlier runs on this host took is learned from them: starts of guests, and trials beside their measuring. Which
-changes of a factor's level are expensive decides what makes a whole plot.
+The estimate uses durations from earlier runs on this host: guest starts, and the overhead of trials. The cost of
+changing a factor's level also decides which factors define whole plots.
 
-Pure: the file in the user's cache is read and written elsewhere.
+The module is pure: other modules read and write the file in the user's cache.
 """
 
 import statistics
@@ -21,50 +21,52 @@ from iolab.lab.kernels import parent_kernel
 from iolab.registry.registry import measure_kinds
 
 KEPT = 9
-"""Newest times of a kind that are remembered."""
+"""Number of recent durations kept per kind."""
 SURE_FACTOR, GUESS_FACTOR = 1.3, 5.0
-"""Where times did not scatter at all an estimate may still be off by the first; where nothing was learned, by the
-second: guests under emulation take as many times longer on a busy host."""
+"""Uncertainty factors of an estimate: the minimum with earlier runs, and the default without earlier runs [ratio].
+
+Emulated guests take up to five times as long on a busy host.
+"""
 PLAIN_FACTOR = 2.0
-"""The same for labs without guests."""
+"""Uncertainty factor of an estimate without earlier runs for labs without guests [ratio]."""
 LONGEST_NS = 24 * 3_600_000_000_000
-"""What claims to be longer is no time that a trial took."""
+"""Maximum plausible trial duration [ns]; longer values are discarded."""
 PLOT_CHANGE_NS = 420_000_000
-"""A whole lab taken down and made again [ns]: three namespaces on a bridge, median of 10 on 2 busy vCPU."""
+"""Teardown and creation of a whole lab [ns]: three namespaces on a bridge, median of 10 on 2 busy vCPUs."""
 LAB_CHANGE_NS = 30_000_000
-"""Links changed in place [ns]: 8 ms for offloads of three ports, 29 ms for the MTU of six, measured likewise."""
+"""Change of existing links [ns]: 8 ms for offloads of three ports, 29 ms for the MTUs of six ports, on 2 busy vCPUs."""
 GUEST_START_NS = 2_500_000_000
-"""An emulated guest until its agent answers [ns]: median of 8 on 2 vCPU."""
+"""Start of an emulated guest until its agent answers [ns]: median of 8 on 2 vCPUs."""
 MORE_GUESTS_NS = 1_100_000_000
-"""Each further one that starts at the same time [ns]: two took 3.1 s, four 5.9 s on 2 vCPU."""
+"""Start of each additional guest in parallel [ns]: two guests took 3.1 s, four took 5.9 s on 2 vCPUs."""
 XEN_HOST_NS = 5_000_000_000
-"""What Xen and its tools add to the start of an emulated guest [ns]: 6 to 9 s in all."""
+"""Additional start time of an emulated guest with Xen and its tools [ns]: 6 to 9 s in total."""
 NESTED_START_NS = 9_000_000_000
-"""A guest on a guest [ns]: 9 s with the emulated CPU's own virtualisation, 4 s as a Xen domain and then its agent."""
+"""Start of a nested guest [ns]: 9 s with the emulated CPU's virtualization, 4 s as a Xen domain, plus its agent."""
 HOT = frozenset({"settings", "pin", "pin_io", "queues", "host", "processors"})
-"""What of a machine is changed while it runs."""
+"""Machine keys that can change while the machine runs."""
 TRIAL_OVERHEAD_NS = 150_000_000
-"""A trial beside its measuring [ns]: read-back twice, two programs started, one record synced."""
+"""Overhead of a trial in addition to measuring [ns]: two read-backs, two program starts, one synced record."""
 
 
 @frozen
 class Took:
-    """How long one trial took."""
+    """Duration of one trial."""
 
     lab: str
-    """What kind of lab it was in, as `kind_of` says."""
+    """Kind of the lab, as returned by `kind_of`."""
     measure: str
     """Kind of the measure."""
     started: bool
-    """Whether guests were started for it."""
+    """Whether guests were started for the trial."""
     first: bool
-    """Whether they were the first of the run: all of them, from nothing."""
+    """Whether this was the first start of guests in the run, which starts all guests of the lab."""
     beside_ns: int
-    """What it took beside the measuring that was planned [ns]; below 0 where that was done sooner."""
+    """Overhead in addition to the planned measuring time [ns]; negative if measuring finished early."""
 
     @property
     def key(self) -> str:
-        """Return what it is remembered by."""
+        """Return the key under which the duration is stored."""
         if not self.started:
             return f"trial {self.lab} {self.measure}"
         return f"{'start' if self.first else 'restart'} {self.lab}"
@@ -72,21 +74,22 @@ class Took:
 
 @frozen
 class Learned:
-    """Times by what they are of, the newest last [ns]."""
+    """Durations by key, the newest last [ns]."""
 
     times: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def start_ns(self, lab: str, *, first: bool) -> int | None:
-        """Return how long a lab's guests take to come up, the trial's other overhead included; None: not known."""
+        """Return how long a lab's guests take to start, including the trial's other overhead; None if unknown."""
         own = self._median(Took(lab, "", started=True, first=first, beside_ns=0).key)
         return own if own is not None or first else self.start_ns(lab, first=True)
 
     def trial_ns(self, lab: str, measure: str) -> int | None:
-        """Return what a trial takes beside its planned measuring; None: not known."""
+        """Return the overhead of a trial in addition to its planned measuring time; None if unknown."""
         return self._median(Took(lab, measure, started=False, first=False, beside_ns=0).key)
 
     def scatter(self) -> float:
-        """Return by what factor times of a kind lay off their median."""
+        """Return the maximum ratio of a recorded duration to the median of its kind, limited to the range from
+        SURE_FACTOR to GUESS_FACTOR."""
         found = [SURE_FACTOR]
         for times in self.times.values():
             middle = max(statistics.median(times), 1)
@@ -94,11 +97,11 @@ class Learned:
         return min(max(found), GUESS_FACTOR)
 
     def only(self, keys: Iterable[str]) -> "Learned":
-        """Return what is known of some kinds."""
+        """Return the durations with the given keys only."""
         return Learned({key: self.times[key] for key in keys if key in self.times})
 
     def also(self, took: Iterable[Took]) -> "Learned":
-        """Return what is known after more trials."""
+        """Return these durations with the durations of additional trials appended."""
         times = dict(self.times)
         for one in took:
             times[one.key] = (*times.get(one.key, ()), one.beside_ns)[-KEPT:]
@@ -110,7 +113,7 @@ class Learned:
 
 
 def kind_of(lab: Lab) -> str:
-    """Return what of a lab decides how long it takes to come up: its guests, each with its parent's kind."""
+    """Return the kind of a lab, on which the duration of its start depends: its guests, and whether each is nested."""
     guests = Counter(
         f"{machine.engine}:{machine.image or '-'}:{machine.accel}:{'guest' if _on_guest(lab, name) else 'host'}"
         for name, machine in lab.machines.items()
@@ -125,7 +128,7 @@ def _on_guest(lab: Lab, name: str) -> bool:
 
 
 def decode_learned(found: object) -> Learned:
-    """Return what a stored document says; what is not as it should be is as if it had never been learned."""
+    """Return the durations in a stored document; invalid content is treated as if no durations were stored."""
     try:
         times = TypeAdapter(dict[str, list[int]]).validate_python(found, strict=True)
     except ValidationError:
@@ -140,14 +143,14 @@ def decode_learned(found: object) -> Learned:
 
 
 def encode_learned(learned: Learned) -> dict[str, list[int]]:
-    """Return what is stored."""
+    """Return the durations as a document for storage."""
     return {key: list(times) for key, times in learned.times.items()}
 
 
 def parts_of(setup: Setup, measure: str) -> dict[str, int]:
-    """Return the measures that are taken at once with one in a cell, itself among them, in their order.
+    """Return the measures that run in parallel with a measure in a cell, including the measure, in their order.
 
-    Each with when it begins, after the first of them [ns].
+    Each value is the time from the start of the first measure to the start of this measure [ns].
     """
     for taker in setup.measures.values():
         parts = _parts_taken(taker)
@@ -163,7 +166,8 @@ def parts_of(setup: Setup, measure: str) -> dict[str, int]:
 
 
 def span_ns(setup: Setup, measure: str) -> int:
-    """Return how long measures take that are taken at once [ns]: the whole for the first of them, 0 for others."""
+    """Return the total duration of parallel measures [ns]: the first measure gets the whole duration, the others get
+    0."""
     begins = parts_of(setup, measure)
     if next(iter(begins)) != measure:
         return 0
@@ -171,7 +175,7 @@ def span_ns(setup: Setup, measure: str) -> int:
 
 
 def duration_ns(measure: Measure) -> int:
-    """Return how long a measure takes by itself [ns]."""
+    """Return the duration of a measure alone [ns]."""
     return measure_kinds()[measure.kind].duration_ns(measure)
 
 
@@ -181,7 +185,7 @@ def _parts_taken(measure: Measure) -> dict[str, int | None]:
 
 
 def expensive(path: str) -> bool:
-    """Tell whether setting a dotted path makes a machine or a volume again, or starts a guest with other cards."""
+    """Whether setting a dotted path recreates a machine or a volume, or restarts a guest with different NICs."""
     parts = path.split(".")
     if parts[0] == "links":
         return parts[2:3] == ["ends"]
@@ -189,7 +193,7 @@ def expensive(path: str) -> bool:
 
 
 def start_ns(lab: Lab) -> int:
-    """Return how long the guests of a lab take to start [ns]: those on one level of the tree start together."""
+    """Return how long a lab's guests take to start [ns]; guests at the same nesting depth start in parallel."""
     levels = Counter(_depth(lab, name) for name, machine in lab.machines.items() if isinstance(machine, Vm))
     took_ns = 0
     for depth, count in levels.items():
@@ -200,14 +204,14 @@ def start_ns(lab: Lab) -> int:
 
 
 def _depth(lab: Lab, name: str) -> int:
-    """Return how many guests deep a guest is."""
+    """Return the nesting depth of a guest."""
     machine = lab.machines[name]
     above = 0 if machine.on is None else _depth(lab, machine.on)
     return above + 1 if isinstance(machine, Vm) else above
 
 
 def grouping(factors: tuple[Factor, ...]) -> tuple[str, ...]:
-    """Return the names of factors, sub-factors included, that are expensive to change, in order of appearance."""
+    """Return the names of factors that are expensive to change, including sub-factors, in order of appearance."""
     found: dict[str, None] = {}
     for factor in factors:
         if any(expensive(path) for level in factor.levels for path in level.sets):
@@ -219,27 +223,27 @@ def grouping(factors: tuple[Factor, ...]) -> tuple[str, ...]:
 
 @frozen
 class Expected:
-    """What of a step decides how long it takes."""
+    """Properties of a step that determine its duration."""
 
     lab_key: str
-    """Digest of the lab it needs."""
+    """Digest of the lab."""
     plot: tuple[str, ...]
-    """The labels that are expensive to change."""
+    """Labels of the factors that are expensive to change."""
     measuring_ns: int
-    """Time that measuring takes [ns]."""
+    """Measuring time [ns]."""
     start_ns: int
-    """Time that the guests of its lab take to start, where this host has started none [ns]; 0: it has no guests."""
+    """Estimated time for starting the lab's guests if this host has no recorded start [ns]; 0: no guests."""
     kind: str
-    """Kind of its lab, as what was learned is kept by."""
+    """Kind of the lab, as in the keys of recorded durations."""
     measure: str
-    """Kind of its measure."""
+    """Kind of the measure."""
 
 
 class Estimate:
-    """Adds up steps in their order."""
+    """Sum of step durations, in step order."""
 
     def __init__(self, learned: Learned | None = None, load: float = 1.0) -> None:
-        """Begin with nothing; `load` is how many threads of others want each CPU now, at least 1."""
+        """Start the sum at 0; `load` is the number of runnable threads of other processes per CPU, at least 1."""
         self.total_ns = 0
         """Expected duration so far [ns]."""
         self._learned = learned or Learned()
@@ -248,7 +252,7 @@ class Estimate:
         self._guessed, self._load = 1.0, load
 
     def add(self, step: Expected) -> None:
-        """Add a step, and the change from the one before."""
+        """Add the durations of a step and of the change from the previous step."""
         last, self._last = self._last, step
         starts = step.start_ns > 0 and (last is None or step.plot != last.plot)
         known = (
@@ -259,7 +263,7 @@ class Estimate:
         if known is not None:
             took = Took(step.kind, step.measure, started=starts, first=last is None, beside_ns=0)
             self._used |= {took.key, replace(took, first=True).key}
-            # A program that ended long before its declared time says nothing of one that declares less.
+            # An overhead learned from a program that ended early may be negative: use a minimum.
             self.total_ns += max(step.measuring_ns + known, TRIAL_OVERHEAD_NS)
             return
         self._guessed = max(self._guessed, self._load * (GUESS_FACTOR if step.start_ns else PLAIN_FACTOR))
@@ -270,5 +274,5 @@ class Estimate:
             self.total_ns += LAB_CHANGE_NS
 
     def factor(self) -> float:
-        """Return by what factor the duration may lie off: what earlier runs scattered by, or a guess without them."""
+        """Return the relative uncertainty of the duration [ratio]: from the spread of earlier runs, or a default."""
         return max(self._guessed, self._learned.only(self._used).scatter())

@@ -1,4 +1,4 @@
-"""Plan <-> the text of plan.json: tables for what repeats, one short row per step."""
+"""Convert a plan to and from the text of plan.json: tables for repeated values, one short row per step."""
 
 import json
 from dataclasses import asdict, field
@@ -10,15 +10,16 @@ from iolab.errors import StoreError
 from iolab.experiment.experiment import Summary
 from iolab.frozen import frozen
 from iolab.lab.hosts.readiness import Computer
+from iolab.locale import Phrase
 from iolab.messages.unmet import UnmetRequirement
 from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
 from iolab.results.encoding import Encoding
 
 Index = Annotated[int, Field(ge=0)]
-"""Of a row in a table."""
+"""Index of a row in a table."""
 Plot = Annotated[int, Field(ge=0, lt=2**63)]
 Block = Annotated[int, Field(ge=1, lt=2**63)]
-"""Analysis holds both in 64 bits."""
+"""Block and plot numbers, which the analysis stores in 64 bits."""
 
 
 def encode_plan(plan: Plan) -> str:
@@ -56,7 +57,7 @@ def encode_plan(plan: Plan) -> str:
 
 @frozen(kw_only=True)
 class _Document:
-    """What plan.json holds: tables, and the rows of the steps with indices into them."""
+    """Content of plan.json: tables, and step rows with indices into the tables."""
 
     schema: int
     title: str
@@ -82,10 +83,10 @@ _DOCUMENT = Encoding(_Document, defaults=True)
 
 
 def decode_plan(text: str) -> Plan:
-    """Return the plan that `encode_plan` wrote.
+    """Return the plan from text written by `encode_plan`.
 
     Raises:
-        StoreError: the text is no plan, or one of another version.
+        StoreError: the text is not a plan, or has a different version.
     """
     try:
         document = _DOCUMENT.decode(text)
@@ -93,23 +94,21 @@ def decode_plan(text: str) -> Plan:
         return _decoded(document)
     except (ValueError, IndexError) as error:
         _refuse_version(_version(text))
-        seen = f"a step without its row ({error})" if isinstance(error, IndexError) else error
-        raise StoreError(
-            f"cannot read plan.json, which does not have the format that iolab writes ({seen}); "
-            "restore the file from a backup"
-        ) from None
+        lost = isinstance(error, IndexError)
+        raise _malformed(Phrase("plan.step-without-row", error=error) if lost else error) from None
+
+
+def _malformed(seen: object) -> StoreError:
+    return StoreError(Phrase("store.not-what-iolab-wrote", file="plan.json", seen=seen))
 
 
 def _refuse_version(version: object) -> None:
     if version not in (None, PLAN_SCHEMA):
-        raise StoreError(
-            f"cannot read plan.json of schema {version!r}: this iolab reads schema {PLAN_SCHEMA}; "
-            "use the version of iolab that wrote it"
-        )
+        raise StoreError(Phrase("plan.plan-of-other-schema", version=repr(version), known=PLAN_SCHEMA))
 
 
 def _version(text: str) -> object:
-    """Return the version that a text says it is of, however damaged the rest is; None: it says none."""
+    """Return the schema version in the text of a possibly damaged plan; None if there is none."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -118,13 +117,15 @@ def _version(text: str) -> object:
 
 
 def _refuse_levels(document: _Document) -> None:
-    """Refuse rows of levels that do not fit the factors: whatever reads a plan counts on them."""
+    """Raise ValueError if a row of levels does not match the factors."""
     counts = [len(labels) for _, labels in document.factors]
     for number, row in enumerate(document.levels):
         if len(row) != len(counts):
-            raise ValueError(f"{len(row)} entries in row {number} of levels, for {len(counts)} factors")
+            raise _malformed(
+                Phrase("plan.row-of-wrong-length", count=len(row), number=number, whole=len(counts))
+            )
         if not all(-1 <= level < count for level, count in zip(row, counts, strict=True)):
-            raise ValueError(f"a level that its factor does not have, in row {number} of levels")
+            raise _malformed(Phrase("plan.row-of-no-level", number=number))
 
 
 def _decoded(document: _Document) -> Plan:

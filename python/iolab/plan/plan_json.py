@@ -1,28 +1,28 @@
-"""The plan as the document that `iolab plan --json` prints; documented in docs/reference/plan-json.md."""
+"""Build the document printed by `iolab plan --json`; docs/reference/plan-json.md describes it."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
 
 from iolab.lab.links.overlays import mtu_of, unequal_mtus
 from iolab.lab.topology import topology_of
+from iolab.messages.conflicts import SegmentMtusDiffer
 from iolab.messages.statement import Statement
-from iolab.messages.warnings import SegmentMtusDiffer
 from iolab.plan.commands import Labs, PlannedCommand, StepCommands, commands
 from iolab.plan.types import Plan
 
 STEPS_READ = 1000
-"""Steps whose labs are looked at for warnings."""
+"""Number of steps whose labs are checked for warnings."""
 DESCRIPTION_SCHEMA = 2
-"""Version of the document; a field that is removed or changes its meaning raises it."""
+"""Version of the document; it is raised if a field is removed or changes its meaning."""
 
 Document = dict[str, object]
-"""Plain JSON data, on its way out."""
+"""JSON data of the document."""
 
 
 def describe(labs: Labs, stated: Callable[[Statement], object], hosts: Collection[str] = ()) -> Document:
-    """Return everything that was decided, with every command of every step.
+    """Return the plan's decisions, with all commands of every step.
 
-    `stated` puts what is lacking, and warnings, as data; `hosts` are the machines that are other hosts.
+    `stated` converts unmet requirements and warnings to data; `hosts` are the names of remote hosts.
     """
     plan = labs.plan
     return {
@@ -60,7 +60,7 @@ def describe(labs: Labs, stated: Callable[[Statement], object], hosts: Collectio
 
 
 def mtu_warnings(labs: Labs) -> tuple[SegmentMtusDiffer, ...]:
-    """Return the segments of the first labs of a plan whose links have different MTUs, each once."""
+    """Return a warning for each segment of the plan's first labs whose links have different MTUs."""
     found: dict[SegmentMtusDiffer, None] = {}
     for lab in labs.each(labs.plan.steps[:STEPS_READ]):
         if len({mtu_of(lab, name) for name in lab.links}) < 2:
@@ -71,7 +71,8 @@ def mtu_warnings(labs: Labs) -> tuple[SegmentMtusDiffer, ...]:
 
 
 def not_asked(plan: Plan, hosts: Collection[str]) -> list[str]:
-    """Return the hosts whose CPUs a plan does not know: what it pins there is not what a run pins."""
+    """Return the hosts whose CPUs are not in a plan; on these hosts, a run may pin threads to CPUs other than those in
+    the plan."""
     return [name for name in hosts if name not in plan.computers]
 
 

@@ -1,9 +1,10 @@
-"""Experiment + facts -> Plan: cells, seeded order, keys, what this host cannot do, time estimate, digest. Pure.
+"""Make a plan from an experiment and host facts: cells, seeded order, keys, unsupported steps, time estimate, digest.
+Pure.
 
-A measure is a task once per cell *projected* on the factors that touch it, and a step in each block. Within a block,
-whole plots (combinations of the levels that are expensive to change) come in random order, and the steps of a plot in
-random order. Order is decided by hashing (`rank`), so it is the same everywhere, and cells that are added do not move
-the others.
+A measure is one task per cell *projected* on the factors that affect it, and one step of the task in each block. Within
+a block, whole plots (combinations of levels that are expensive to change) are in random order, and so are the steps of
+a plot. Hashing (`rank`) determines the order: the order is the same on every platform, and additional cells do not
+reorder existing cells.
 """
 
 import json
@@ -19,16 +20,19 @@ from iolab.experiment.factors.product import matches, names
 from iolab.frozen import frozen
 from iolab.lab.hosts.facts import Facts, decode_facts
 from iolab.lab.hosts.readiness import computers_of
+from iolab.locale import Phrase, Text
 from iolab.messages.unmet import UnmetRequirement
 from iolab.plan.durations import Estimate, Expected, Learned, grouping, kind_of, start_ns
 from iolab.plan.support import Support, located, refused
 from iolab.plan.types import Plan, PlannedFactor, Step, Unsupported
 
 DIGEST_VERSIONS = (3, 2, 1)
-"""A part of what a plan's digest is made of, the newest first: until 3 it was the schema of plan.json. A plan of any of
-these digests is the same plan: `resume` continues it."""
+"""Version numbers in a plan's digest, the newest first; up to 3 this was the schema version of plan.json.
+
+Plans whose digests differ only in this number are the same plan, and `resume` continues them.
+"""
 MOST_TRIALS = 2_000_000
-"""Of a run; twice as many as its report takes a minute for."""
+"""Maximum number of trials of a run; the report of a run with half as many trials takes a minute."""
 
 
 @frozen
@@ -36,17 +40,18 @@ class Task:
     """A measure in a projected cell: one step in every block."""
 
     identity: str
-    """Digest of lab and measure, without their labels; of several with equal content each has its own."""
+    """Digest of lab and measure, without labels; for several tasks with equal content, a running number makes the
+    digests different."""
     turn: str
-    """What decides its place in a block: the identity, or what it shares with those that are taken at once with it."""
+    """Sort key within a block: the identity, or a key shared by tasks that run in parallel."""
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     levels: tuple[int, ...]
-    """As in `Step`."""
+    """Level indices, as in `Step`."""
     expected: Expected
-    """What decides how long it takes."""
+    """Properties that determine the duration."""
     reason: UnmetRequirement | None
-    """Why this host cannot do it."""
+    """Reason why this host cannot run the task; None if this host can run the task."""
 
 
 def make_plan(
@@ -58,15 +63,15 @@ def make_plan(
     only: tuple[Selector, ...] = (),
     learned: Learned | None = None,
 ) -> Plan:
-    """Decide everything about a run; a cell is measured when it matches one of `only` (where given).
+    """Make the plan of a run; a cell is measured if it matches a selector of `only`, or if there are none.
 
-    `learned` is what earlier runs on this host took: it decides the estimate alone.
+    `learned` holds durations of earlier runs on this host; it affects only the estimate.
 
-    The digest is over the experiment, seed, blocks, `only`, and the keys of all steps in order, those that this
-    host cannot do included: the same file and seed give the same digest on every host.
+    The digest covers the experiment, seed, blocks, `only`, and the keys of all steps in order, including steps that
+    this host cannot run: the same file and seed have the same digest on every host.
 
     Raises:
-        InputError: no cell is left, the baseline is left out, or a cell makes no sense.
+        InputError: no cell is left, the baseline is excluded, or a cell is invalid.
     """
     seed = experiment.seed if seed is None else seed
     blocks = experiment.blocks if blocks is None else blocks
@@ -108,33 +113,33 @@ def make_plan(
 
 
 def gives_plan(experiment: Experiment, plan: Plan, facts: Mapping[str, object]) -> bool:
-    """Tell whether an experiment gives this plan, as far as the stored facts allow to tell."""
+    """Whether an experiment results in this plan, as far as the stored facts allow a decision."""
     hello = facts.get("hello")
     try:
         known = decode_facts(hello if isinstance(hello, Mapping) else {}, facts)
     except AgentError:
-        return True  # facts of another version: nothing is known against it
+        return True  # facts of a different version: no evidence against the plan
     try:
         again = make_plan(experiment, known, seed=plan.seed, blocks=plan.blocks, only=plan.only)
-    except InputError:  # its parts no longer fit together
+    except InputError:  # the experiment is no longer valid
         return False
     return again.is_same_as(plan)
 
 
 def missing_steps(plan: Plan, done_keys: Collection[str]) -> tuple[Step, ...]:
-    """Return the steps of a plan that have no trial yet, in order; with one, all that are taken at once with it."""
+    """Return the steps of a plan that have no trial, in order; parallel steps are returned together."""
     done = frozenset(done_keys)
     missing = {plan.turn(step) for step in plan.steps if step.key not in done}
     return tuple(step for step in plan.steps if plan.turn(step) in missing)
 
 
 def step_key(task: Task, block: int) -> str:
-    """Return a step's identity: the same for the same lab, measure and block, whatever their labels."""
+    """Return a step's identity: the same for the same lab, measure and block, independent of labels."""
     return blake2b(f"{task.identity} {block}".encode(), digest_size=16).hexdigest()
 
 
 def ordered(tasks: list[Task], seed: int, block: int) -> list[tuple[int, Task]]:
-    """Return one block's tasks in their random order, each with the number of its whole plot."""
+    """Return one block's tasks in random order, each with the number of its whole plot."""
     plots = sorted(
         {task.expected.plot for task in tasks}, key=lambda plot: (rank(seed, f"{block} plot {plot}"), plot)
     )
@@ -147,9 +152,9 @@ def ordered(tasks: list[Task], seed: int, block: int) -> list[tuple[int, Task]]:
 
 
 def rank(seed: int, name: str) -> bytes:
-    """Return where something stands in the random order: compare as bytes.
+    """Return a pseudo-random sort key as bytes.
 
-    It depends on nothing but the seed and the name: the same on every platform and in every version.
+    The key depends only on seed and name: it is the same on every platform and in every version.
     """
     return blake2b(f"{seed} {name}".encode(), digest_size=16).digest()
 
@@ -193,10 +198,10 @@ def make_tasks(
     only: tuple[Selector, ...],
     blocks: int,
 ) -> list[Task]:
-    """Return every measure in every cell that it distinguishes, in the order of the cells.
+    """Return one task per measure and distinct projected cell, in cell order.
 
     Raises:
-        InputError: no cell is left, the baseline is left out, a cell makes no sense, or there are too many trials.
+        InputError: no cell is left, the baseline is excluded, a cell is invalid, or there are too many trials.
     """
     support = Support(resolver, facts)
     masks = {
@@ -249,7 +254,7 @@ def make_tasks(
 def _reason(
     support: Support, experiment: Experiment, cell: Cell, measures: Sequence[str]
 ) -> UnmetRequirement | None:
-    """Return why measures cannot be taken at once in a cell; None where they can."""
+    """Return the reason why measures cannot run in parallel in a cell; None if they can."""
     for measure in measures:
         try:
             reason = support.reason(cell, measure)
@@ -263,9 +268,9 @@ def _reason(
 
 
 def _chosen_cells(experiment: Experiment, only: tuple[Selector, ...]) -> Iterator[Cell]:
-    """Yield the cells to be measured; complain at the end when none, or none of the baseline, was among them."""
+    """Yield the cells to measure; raise InputError at the end if there was no cell, or no cell of the baseline."""
     found = baseline = False
-    # What the file calls quick need not be among what its `only` keeps: a quick run may have levels of its own.
+    # The file's `quick` cells need not match its `only`: a quick run may have separate levels.
     whole = replace(experiment, only=()) if _is_quick(only, experiment.quick) else experiment
     for cell in cells(whole):
         if only and not any(matches(cell, selector) for selector in only):
@@ -274,19 +279,16 @@ def _chosen_cells(experiment: Experiment, only: tuple[Selector, ...]) -> Iterato
         baseline = baseline or all(cell.get(name) == label for name, label in experiment.baseline.items())
         yield cell
     if not found:
-        seen = "no remaining cell"
-        raise InputError(
-            [_problem(experiment, only, "choosing cells", seen, "a selection that some cell matches")]
-        )
-    if not baseline and not only:  # who asks for some cells only may do without the comparison
-        text = ", ".join(f"{name}={label}" for name, label in experiment.baseline.items())
-        seen = f"every cell of the baseline ({text}) is left out"
-        allowed = "a selection that holds the baseline, with which the others are compared"
-        raise InputError([_problem(experiment, only, "choosing cells", seen, allowed)])
+        seen, allowed = Phrase("plan.no-remaining-cell"), Phrase("plan.selection-with-a-cell")
+        raise InputError([_problem(experiment, only, Phrase("plan.choosing-cells"), seen, allowed)])
+    if not baseline and not only:  # a selection of cells may exclude the baseline
+        levels = [f"{name}={label}" for name, label in experiment.baseline.items()]
+        seen, allowed = Phrase("plan.no-baseline-cell", levels=levels), Phrase("plan.selection-with-baseline")
+        raise InputError([_problem(experiment, only, Phrase("plan.choosing-cells"), seen, allowed)])
 
 
 def _is_quick(only: tuple[Selector, ...], quick: tuple[Selector, ...]) -> bool:
-    """Tell whether all that is selected is among what the file calls quick."""
+    """Whether all selected cells are among the file's `quick` cells."""
     return bool(only) and all(any(_is_within(one, other) for other in quick) for one in only)
 
 
@@ -295,13 +297,13 @@ def _is_within(one: Selector, other: Selector) -> bool:
 
 
 def _too_many(experiment: Experiment, blocks: int) -> InputError:
-    seen = f"more than {MOST_TRIALS // blocks} measures of cells, each in {blocks} blocks"
-    allowed = f"at most {MOST_TRIALS} trials: fewer levels or blocks, or some cells by --only"
-    return InputError([_problem(experiment, (), "counting trials", seen, allowed)])
+    seen = Phrase("plan.too-many-trials", count=MOST_TRIALS // blocks, blocks=blocks)
+    allowed = Phrase("plan.at-most-trials", most=MOST_TRIALS)
+    return InputError([_problem(experiment, (), Phrase("plan.counting-trials"), seen, allowed)])
 
 
 def _problem(
-    experiment: Experiment, only: tuple[Selector, ...], doing: str, seen: str, allowed: str
+    experiment: Experiment, only: tuple[Selector, ...], doing: Text, seen: Text, allowed: Text
 ) -> Problem:
     return Problem("--only" if only else f"{experiment.source}:1", doing, seen, allowed)
 

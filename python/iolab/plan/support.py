@@ -1,6 +1,6 @@
-"""Which measures of which cells can be done: by this host, and on any host, where planning refuses parts by line.
+"""Check which measures can run in which cells on this host, and report combinations that are invalid on any host.
 
-Needs are checked once per distinct part, not once per cell.
+Requirements are checked once per distinct part, not once per cell.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,9 +13,10 @@ from iolab.errors import InputError, Problem
 from iolab.experiment import Resolver, resolver_of
 from iolab.experiment.experiment import Cell, Experiment, Lab, Section, Site
 from iolab.experiment.factors.product import names, sample
-from iolab.experiment.model.links import Link, Volume
+from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Host, Machine, Netns, Vm
 from iolab.experiment.model.measures import Measure
+from iolab.experiment.model.volumes import Volume
 from iolab.experiment.placement import uncabled
 from iolab.experiment.reading.document import line_of
 from iolab.frozen import frozen
@@ -32,45 +33,47 @@ from iolab.plan.durations import span_ns
 from iolab.registry.registry import measure_kinds
 
 MOST_CELLS = 1000
-"""Cells looked at while checking, every level in one of them at least; planning looks at all."""
+"""Maximum number of cells to check, with every level in at least one of them; planning checks all cells."""
 ANY_HOST = Facts(
     hostname="", kernel="", architecture="", os="", cpu_model="", cpus=1, memory_bytes=0, clocksource="",
     load_1min_milli=0,
 )  # fmt: skip
-"""Stands for a host of which nothing is known: what does not go together does so nowhere."""
+"""Facts of an unknown host, for finding combinations that are invalid on every host."""
 
 
 @frozen
 class _Part:
-    """What a section is in one cell."""
+    """A section as resolved in one cell."""
 
     lacks: tuple[UnmetRequirement, ...]
-    """What it lacks by itself."""
+    """Unmet requirements of the section alone."""
     ends: int
-    """Number of what decides which resources it has, and which ways lead through it."""
+    """Number that identifies the section's ends, the properties that determine its resources and the paths through
+    it."""
     shape: int
-    """Number of that and of what else decides what the parts of a lab need together."""
+    """Number that identifies the section's shape: its ends and all other properties that affect the joint requirements
+    of a lab."""
 
 
 @frozen
 class _Joined:
-    """What the parts of a lab are together."""
+    """Joint result for the parts of a lab."""
 
     lacks: tuple[UnmetRequirement, ...]
-    """What they lack, by themselves and together."""
+    """Unmet requirements of the single parts and of their combination."""
     reason: UnmetRequirement | None
-    """The same as one."""
+    """Unmet requirements combined into one; None if there are none."""
     ends: tuple[int, ...]
-    """What decides which ways lead through the lab."""
+    """Numbers that identify the ends of the parts, which determine the paths through the lab."""
     lab: Lab | None
-    """One lab with such ends; None: parts of it are not supported on any host."""
+    """A lab whose parts have these ends; None if a part is not supported on any host."""
 
 
 class Support:
-    """Answers for one experiment on one host; remembers every part it looked at.
+    """Checks of one experiment on one host, with a cache of checked parts.
 
-    What the parts of a lab need together depends only on what joins them, its *shape*, not on offloads or delays; the
-    ways through it depend on less, its *ends*, for nothing that changes while a machine runs opens or closes one.
+    The joint requirements of a lab depend only on its connections, its *shape*, not on offloads or delays. The paths
+    through it depend on its *ends* alone, because changes of a running machine do not open or close a path.
     """
 
     def __init__(self, resolver: Resolver, facts: Facts) -> None:
@@ -87,10 +90,10 @@ class Support:
         self._ways: dict[tuple[tuple[int, ...], int], tuple[UnmetRequirement, ...]] = {}
 
     def reason(self, cell: Cell, measure: str) -> UnmetRequirement | None:
-        """Return why a measure cannot be done in a cell; None where it can.
+        """Return the reason why a measure cannot run in a cell; None if the measure can run.
 
         Raises:
-            InputError: the cell makes no sense: names or addresses clash, or no way joins the measure's ends.
+            InputError: the cell is invalid: names or addresses conflict, or no path joins the measure's ends.
         """
         if reason := self.misplaced(cell):
             return reason
@@ -105,7 +108,7 @@ class Support:
         return together((*joined.lacks, *found)) if found else joined.reason
 
     def misplaced(self, cell: Cell) -> UnmetRequirement | None:
-        """Return why a cell cannot be on the site: a level that is not there, a cable that it lacks; None: it can."""
+        """Return the reason why a cell cannot run on the site (a missing level or cable); None if the cell can run."""
         site = self._resolver.site
         if site is None or (absent := self._resolver.absent(cell)):
             return None if site is None else absent
@@ -115,9 +118,9 @@ class Support:
         return self._cabled[key]
 
     def measuring(self, cell: Cell, measure: str) -> tuple[str, int]:
-        """Return the kind of a measure in a cell, and how long it takes [ns].
+        """Return the kind of a measure in a cell, and its duration [ns].
 
-        Of measures that are taken at once the first takes the time of all, the others none.
+        Of parallel measures, the first measure gets the total duration, and the others get 0.
         """
         if self._resolver.taken_by(measure):
             setup = self._resolver.setup(cell)
@@ -135,7 +138,7 @@ class Support:
         return tuple(filter(None, (lacking(each, self._facts) for each in found)))
 
     def _part(self, section: Section, cell: Cell) -> _Part:
-        """Return what a section is in a cell."""
+        """Return a section as resolved in a cell."""
         at = (section, tuple([cell.get(name) for name in self._resolver.factors_of(section)]))
         known = self._parts.get(at)
         if known is None:
@@ -150,7 +153,7 @@ class Support:
         return self._numbers.setdefault(shape, len(self._numbers))
 
     def _joined(self, cell: Cell) -> _Joined:
-        """Return what the parts of a cell's lab are together."""
+        """Return the joint requirements of a cell's lab."""
         at = self._resolver.lab_levels(cell)
         known = self._labs.get(at)
         if known is None:
@@ -166,7 +169,7 @@ class Support:
         return known
 
     def _needed(self, ends: tuple[int, ...], lab: Lab) -> tuple[Wanted, ...]:
-        """Return what the parts of a lab need together; one lab of all that have the same ends is composed."""
+        """Return the joint requirements of a lab's parts; only one lab per tuple of ends is composed."""
         like = self._composed.get(ends)
         found = lab_needs(lab, None if like is None else topology_of(like))
         self._composed.setdefault(ends, lab)
@@ -188,9 +191,10 @@ def _own_needs(section: Section, model: BaseModel | None) -> tuple[Wanted, ...]:
 
 
 def _shape(model: BaseModel | None) -> tuple[tuple[object, ...], tuple[object, ...]]:
-    """Return what of a section decides its resources and the ways through it, or which ends a measure has.
+    """Return two tuples of a section's properties.
 
-    Then what else decides what the parts of a lab need together.
+    The first tuple determines the section's resources and the paths through it, or the ends of a measure. The second
+    tuple has the other properties that affect the joint requirements of a lab.
     """
     match model:
         case Link():
@@ -222,12 +226,12 @@ def _shape(model: BaseModel | None) -> tuple[tuple[object, ...], tuple[object, .
 
 
 def check_cells(experiment: Experiment) -> None:
-    """Check that machines, links and measures go together in the cells of an experiment.
+    """Check that machines, links and measures are compatible in the cells of an experiment.
 
-    On a site those that do not are left out: `left_out` tells which.
+    On a site, incompatible cells are excluded instead; `left_out` returns them.
 
     Raises:
-        InputError: they do not; every problem is listed once.
+        InputError: parts are incompatible; the error lists every problem once.
     """
     if experiment.site is not None:
         return
@@ -245,7 +249,8 @@ def check_cells(experiment: Experiment) -> None:
 
 
 def left_out(experiment: Experiment) -> dict[UnmetRequirement, Cell]:
-    """Return why cells cannot be on the site of an experiment, whatever its hosts are; each reason with one cell."""
+    """Return the reasons why cells cannot run on an experiment's site, independent of its hosts; each reason is
+    returned with one cell as an example."""
     if experiment.site is None:
         return {}
     resolver = resolver_of(experiment)
@@ -265,14 +270,17 @@ def left_out(experiment: Experiment) -> dict[UnmetRequirement, Cell]:
 
 
 def located(error: InputError, experiment: Experiment, measure: str) -> InputError:
-    """Return what is wrong with a lab or measure, with file and line before its place in the document."""
+    """Return an error in a lab or measure, with its file and line before its location."""
     return InputError([_located(problem, experiment, measure) for problem in error.problems])
 
 
 def refused(error: InputError, site: Site) -> UnmetRequirement:
-    """Return what keeps parts of a lab, which go together elsewhere, from doing so on a site."""
-    told = (f"{one.doing!s}: {one.seen!s}; it needs {one.allowed!s}" for one in error.problems)
-    return SiteRefuses(site=site.source, problems=tuple(told))
+    """Return the reason why parts of a lab that are compatible elsewhere are incompatible on a site."""
+    problems = (
+        Phrase("plan.problem-on-site", doing=one.doing, seen=one.seen, allowed=one.allowed)
+        for one in error.problems
+    )
+    return SiteRefuses(site=site.source, problems=tuple(map(str, problems)))
 
 
 def _problems(support: Support, experiment: Experiment, cell: Cell, measure: str) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""What was decided before anything runs."""
+"""Types of plans: all decisions before a run."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
@@ -10,107 +10,109 @@ from iolab.lab.hosts.readiness import Computer
 from iolab.messages.unmet import UnmetRequirement
 
 PLAN_SCHEMA = 4
-"""Version of plan.json."""
+"""Schema version of plan.json."""
 
 
 @frozen
 class PlannedFactor:
-    """A factor and its labels, sub-factors included (in order of first appearance)."""
+    """A factor and its labels, including sub-factors (in order of first appearance)."""
 
     name: str
-    """The key in the experiment file."""
+    """Key in the experiment file."""
     labels: tuple[str, ...]
-    """Level labels in the order written."""
+    """Level labels in file order."""
 
 
 @frozen
 class Step:
-    """One trial to be done."""
+    """One planned trial."""
 
     key: str
     """Identity: digest of the resolved lab, the measure and the block."""
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     block: int
-    """From 1."""
+    """Block number, from 1."""
     plot: int
-    """Whole plot within the block, from 0: steps of one plot share their expensive levels."""
+    """Number of the whole plot within the block, from 0: steps of one plot share the levels that are expensive to
+    change."""
     levels: tuple[int, ...]
-    """Per planned factor the index of its label; -1 where the factor does not exist or does not touch this measure."""
+    """Label index per planned factor; -1 if the factor does not exist in the cell or does not affect this measure."""
 
 
 @frozen
 class Unsupported:
-    """Steps that this host cannot do."""
+    """A cell of a measure that this host cannot run."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     cell: Mapping[str, str]
-    """Factor to label."""
+    """Level label by factor."""
     reason: UnmetRequirement
-    """What is lacking."""
+    """Unmet requirement."""
 
 
 @frozen(kw_only=True)
 class Plan:
-    """An experiment with every choice made."""
+    """An experiment with all decisions made."""
 
     title: str
-    """One line for people."""
+    """One-line title."""
     factors: tuple[PlannedFactor, ...]
-    """All factors, sub-factors included."""
+    """All factors, including sub-factors."""
     measures: tuple[str, ...]
-    """Names, in the order written."""
+    """Measure names in file order."""
     baseline: Mapping[str, str]
-    """Factor to label."""
+    """Baseline label by factor."""
     together: Mapping[str, str] = field(default_factory=dict)
-    """Measures that are taken at once with others, each with what takes them."""
+    """Parallel measures, each with the measure that runs it."""
     grouping: tuple[str, ...]
-    """Factors that are expensive to change; their levels change slowest (split-plot)."""
+    """Factors that are expensive to change; their levels change least often (split-plot design)."""
     seed: int
-    """Of the order."""
+    """Seed of the random order."""
     blocks: int
-    """How often every cell is measured."""
+    """Number of trials per cell."""
     only: tuple[Mapping[str, tuple[str, ...]], ...] = ()
-    """Selectors given beside the experiment file (`--only`); part of the digest."""
+    """Selectors from the command line (`--only`); part of the digest."""
     summaries: tuple[Summary, ...] = ()
-    """What is shown over the levels of a factor; not part of the digest."""
+    """Summaries over the levels of a factor; not part of the digest."""
     steps: tuple[Step, ...]
-    """In the order they are done."""
+    """Steps in execution order."""
     unsupported: tuple[Unsupported, ...]
-    """What was left out, with reasons."""
+    """Excluded cells, with reasons."""
     estimate_ns: int
     """Expected duration of all steps [ns]."""
     estimate_factor: float = 1.0
-    """The duration lies within the estimate divided and multiplied by this, as earlier runs on the host tell."""
+    """Uncertainty factor f: the duration is expected between estimate / f and estimate x f."""
     computers: Mapping[str, Computer] = field(default_factory=dict)
-    """What decides on which CPUs the parts of the labs run, by the kernel's name; this computer's is empty."""
+    """CPU information by kernel name; it determines the CPUs on which the parts of a lab run. The local host's name is
+    empty."""
     digest: str
-    """sha256 over experiment, order and seed; not over the host's facts."""
+    """SHA-256 over experiment, order and seed; host facts are not part of it."""
     older_digests: tuple[str, ...] = field(default=(), compare=False)
-    """What older versions gave the same plan as its digest; not stored."""
+    """Digests of the same plan in older versions; not stored."""
 
     def is_same_as(self, stored: "Plan") -> bool:
-        """Whether a stored plan is this one, which was made just now."""
+        """Whether a stored plan is the same as this newly made plan."""
         return stored.digest in (self.digest, *self.older_digests)
 
     def cell(self, step: Step) -> dict[str, str]:
-        """Return factor -> label of a step, without the factors that do not touch it."""
+        """Return the labels of a step by factor, without the factors that do not affect the step."""
         pairs = zip(self.factors, step.levels, strict=True)
         return {factor.name: factor.labels[level] for factor, level in pairs if level >= 0}
 
     def at_once(self, steps: Iterable[Step]) -> Iterator[tuple[Step, ...]]:
-        """Yield steps as they are done: those that are taken at once stand one after the other in a plan."""
+        """Yield groups of parallel steps, which are adjacent in a plan."""
         for _, group in groupby(steps, self.turn):
             yield tuple(group)
 
     def turn(self, step: Step) -> tuple[object, ...]:
-        """Return what is equal for steps that are taken at once, and for no others."""
+        """Return a key that is equal only for steps that run in parallel."""
         taker = self.together.get(step.measure)
         return (step.key,) if taker is None else (taker, step.block, step.levels)
 
     def fixed(self) -> dict[str, str]:
-        """Return factor -> label of what is the same in every step that has the factor; empty where everything is."""
+        """Return the labels of the factors that have one label in all steps, by factor; empty if no factor varies."""
         used = [{step.levels[index] for step in self.steps} - {-1} for index in range(len(self.factors))]
         if all(len(levels) <= 1 for levels in used):
             return {}
@@ -118,27 +120,27 @@ class Plan:
         return {factor.name: factor.labels[min(levels)] for factor, levels in pairs if len(levels) == 1}
 
     def in_order(self, cells: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
-        """Sort cells as the experiment file lists their levels: the last factor changes fastest."""
+        """Sort cells in file order of their levels: the last factor changes fastest."""
         places = [(each.name, {label: at for at, label in enumerate(each.labels)}) for each in self.factors]
         return sorted(cells, key=lambda cell: [at.get(cell.get(name, ""), -1) for name, at in places])
 
 
 @frozen
 class UnsupportedCells:
-    """Cells of one measure that were not tried, for one reason."""
+    """Excluded cells of one measure with the same reason."""
 
     measure: str
-    """Name of the measure."""
+    """Measure name."""
     cell: Mapping[str, str]
-    """The first of them."""
+    """The first of these cells."""
     reason: UnmetRequirement
-    """What is lacking."""
+    """Unmet requirement."""
     count: int
-    """How many."""
+    """Number of cells."""
 
 
 def unsupported(plan: Plan) -> list[UnsupportedCells]:
-    """Group what this host cannot do by measure and reason."""
+    """Group the cells that this host cannot run by measure and reason."""
     groups: dict[tuple[str, UnmetRequirement], UnsupportedCells] = {}
     for each in plan.unsupported:
         key = (each.measure, each.reason)

@@ -1,1 +1,1 @@
-"""Registered parts: kinds of measure and instruments. The rest of iolab knows them by name and row alone."""
+"""Registered kinds of measures and instruments, which other packages use only through their names and rows."""

@@ -1,7 +1,7 @@
-"""Disk programs: a row each says what a program is, what it takes, what it leaves in caches, and what runs it.
+"""Disk programs: a row per program with its properties, its supported keys, its effect on caches, and its runner.
 
-A new program is a row here, and what runs it in `trial/disk`, which is loaded when a disk is measured: of one that
-writes or reads by a single command, or by the agent (contract/disk-v1.md), an object in `trial/disk/programs.py`.
+A new program needs a row in this table, and a runner in `trial/disk`, which is imported when a disk is measured. If a
+single command or the agent (contract/disk-v1.md) does the I/O, the runner is an object in `trial/disk/programs.py`.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ DiskProgramName = Literal["hdparm", "thput-fsys", "bonnie++", "fio", "flush-chec
 DiskProfile = Literal["legacy-2006", "honest", "modern", "hdparm", "steady-state"]
 FIO: DiskProgramName = "fio"
 HDPARM: DiskProgramName = "hdparm"
-"""A profile of fio times as it does."""
+"""fio profile with the timings of hdparm."""
 PROFILES: Mapping[DiskProfile | None, Mapping[str, str | bool]] = MappingProxyType(
     {
         None: {},
@@ -25,9 +25,9 @@ PROFILES: Mapping[DiskProfile | None, Mapping[str, str | bool]] = MappingProxyTy
         "steady-state": {"data": "incompressible", "cache": "cold", "direct": True},
     }
 )
-"""Profile to what it changes in a program's definition; the last two are fio's alone."""
+"""Changes that each profile makes to a program's definition; the last two profiles are for fio only."""
 DEFINITIONS: tuple[DiskProfile, ...] = ("legacy-2006", "honest", "modern")
-"""Profiles of programs that are defined as they were in 2006."""
+"""Profiles with the definitions of 2006."""
 
 
 @frozen(kw_only=True)
@@ -35,35 +35,36 @@ class DiskProgram:
     """One program."""
 
     runner: str
-    """What runs it, a `trial.disk.ran.Runner`, as module:name."""
+    """The runner, a `trial.disk.ran.Runner`, as module:name."""
     package: str | None = None
-    """Debian's package of it, whose command has the program's name; None: no package has it."""
+    """Debian package whose command has the program's name; None: there is no package."""
     own: bool = False
-    """Whether the agent has it, by its definition: where no package has it, or a profile is asked for."""
+    """Whether the agent has its own implementation of the program, which is used if there is no package, or if a
+    profile is requested."""
     profiles: tuple[DiskProfile, ...] = ()
-    """What `profile` may be."""
+    """Valid values of `profile`."""
     takes: frozenset[str] = frozenset()
-    """Keys of a profile's definition that it takes."""
+    """Keys of a profile's definition that the program supports."""
     duration_ns: int | None = None
-    """How long it takes with a file of 1 GiB, in order of magnitude [ns]; None: the measure says how long."""
+    """Approximate duration with a file of 1 GiB [ns]; None: the measure determines the duration."""
     writes_files: bool = False
-    """Whether it writes files on a file system, so that its memory can be limited."""
+    """Whether the program writes files on a file system, so its memory can be limited."""
     reads_device: bool = False
-    """Whether it reads the disk itself, through the page cache."""
+    """Whether the program reads the block device itself, through the page cache."""
     reads_cold: bool = False
-    """Whether what it reads is dropped from the caches whatever its profile says."""
+    """Whether the caches are dropped before reads, whatever the profile."""
     direct: bool = False
-    """Whether it passes the page cache of its kernel whatever its profile says."""
+    """Whether the program uses direct I/O, whatever the profile."""
     claims_device: bool = False
-    """Whether it claims the disk, for which its kernel looks for signatures there."""
+    """Whether the program checks the device for file system signatures before it writes."""
     takes_jobs: bool = False
-    """Whether it takes the key `fio`."""
+    """Whether the program supports the key `fio`."""
     fills_disk: bool = False
-    """Whether as much is written before it begins as it will read."""
+    """Whether the data that the program reads is written before the program starts."""
     finds_blocks: bool = False
-    """Whether it looks for its blocks below the file of the volume."""
+    """Whether the program searches for its blocks in the volume's file."""
     leading_part: str | None = None
-    """The phase that stands for it, where those before measure memory and system calls more than the disk."""
+    """Phase of the leading metric, if earlier phases measure memory and system calls more than the disk."""
 
 
 DISK_PROGRAMS: Mapping[DiskProgramName, DiskProgram] = MappingProxyType(
@@ -115,4 +116,4 @@ DISK_PROGRAMS: Mapping[DiskProgramName, DiskProgram] = MappingProxyType(
         ),
     }
 )
-"""The table."""
+"""Row of each program, by name."""

@@ -1,6 +1,7 @@
-"""The functions of another package's row, guarded: what they raise, or return wrongly, becomes a message.
+"""Guard the functions of rows from other packages: their exceptions and invalid results become messages.
 
-`measure` and `make` are called within a trial, which fails with the reason: `iolab.trial` guards them there.
+`iolab.trial` guards `measure` and `make`, which are called within a trial; if they raise an exception, the trial fails
+with the reason.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,21 +17,21 @@ from iolab.printable import printable
 from iolab.registry.rows import AnyInstrumentKind, AnyMeasureKind
 
 LONGEST_WORDS = 1000
-"""Of an error, so many letters are kept."""
+"""Maximum length of an error message."""
 LONGEST_CLASS = 80
 LONGEST_NS = 366 * 86_400 * 1_000_000_000
-"""Of one trial: a year."""
+"""Maximum duration of a trial: a year."""
 Row = TypeVar("Row", AnyMeasureKind, AnyInstrumentKind)
 
 
 def place_of(error: BaseException) -> str:
-    """Return the file and the line that raised an error."""
+    """Return the file and line that raised an exception."""
     place = extract_tb(error.__traceback__)[-1]
     return f"{PurePath(place.filename).name}:{place.lineno}"
 
 
 def words_of(error: BaseException) -> Text:
-    """Return what an error of another package's code says, in one printable text, whatever its `__str__` does."""
+    """Return the message of a foreign package's exception as one printable text, whatever its `__str__` does."""
     try:
         said = str.__getitem__(str(error), slice(LONGEST_WORDS + 1))
     except (Exception, SystemExit) as broken:
@@ -40,12 +41,12 @@ def words_of(error: BaseException) -> Text:
 
 
 def class_of(value: object) -> str:
-    """Return the name of a value's class, whatever a package called it."""
+    """Return the class name of a value from a foreign package, whatever the package uses as the name."""
     return ascii(type(value).__name__[:LONGEST_CLASS])[1:-1]
 
 
 def guarded(row: Row) -> Row:
-    """Return a row whose functions that are called at planning raise nothing but errors of iolab."""
+    """Return a row whose planning functions raise only iolab errors."""
     present = (field.name for field in fields(row) if field.name in RESULTS)
     calls: dict[str, Any] = {name: partial(_call, row, name, getattr(row, name)) for name in present}
     return replace(row, **calls)
@@ -70,32 +71,34 @@ def _call(row: Row, name: str, function: Callable[..., object], *given: object) 
         ) from error
 
 
+def _returned(value: object, allowed: Phrase) -> Phrase:
+    return Phrase("registry.returned-other-type", type=type(value).__name__, allowed=allowed)
+
+
 def _anything(result: object) -> object:
     return result
 
 
 def _whole_ns(result: object) -> int:
     if not isinstance(result, int) or isinstance(result, bool):
-        raise TypeError(f"it returned {type(result).__name__}, allowed is a whole number of nanoseconds")
+        raise TypeError(_returned(result, Phrase("registry.whole-number-of-ns")))
     if not 0 <= result <= LONGEST_NS:
-        raise ValueError(
-            "it returned a negative time, or one of more than a year; allowed: 0 to one year [ns]"
-        )
+        raise ValueError(Phrase("registry.returned-impossible-time", time=result))
     return result
 
 
 def _several(result: object) -> tuple[object, ...]:
-    """Return all of them at once: a generator raises while it is read."""
+    """Return all items as a list, because a generator could raise an exception later, during iteration."""
     if isinstance(result, Iterable) and not isinstance(result, str):
         return tuple(result)
-    raise TypeError(f"it returned {type(result).__name__}, allowed is a sequence")
+    raise TypeError(_returned(result, Phrase("registry.a-sequence")))
 
 
 def _words(result: object) -> tuple[object, ...]:
     found = _several(result)
     for one in found:
         if not isinstance(one, str):
-            raise TypeError(f"it returned a sequence with {type(one).__name__}, allowed are texts")
+            raise TypeError(_returned(one, Phrase("registry.a-sequence-of-texts")))
     return found
 
 
@@ -103,4 +106,4 @@ RESULTS: Mapping[str, Callable[[object], object]] = {
     "duration_ns": _whole_ns, "check_names": _anything, "kernels": _words, "needs": _several, "check": _anything,
     "joined_by": _anything, "commands": _words,
 }  # fmt: skip
-"""Functions of rows that are called at planning, each with what makes sure of its result."""
+"""Functions of rows that are called during planning, each with the check of its result."""

@@ -1,4 +1,4 @@
-"""Guest images: their names (linux:apache2-utils,nginx-light), and the features of a kernel with their modules."""
+"""Names of guest images (linux:apache2-utils,nginx-light), and kernel features with their modules."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -67,22 +67,22 @@ FEATURE_MODULES: Mapping[str, str] = MappingProxyType(
         "xen:blkback": "xen_blkback",
     }
 )
-"""Module that makes a feature."""
+"""Kernel module that provides each feature."""
 PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
-"""Of Debian packages (Debian Policy 5.6.1); no option of apt."""
+"""Pattern of Debian package names (Debian Policy 5.6.1); excludes options of apt."""
 
 
 def image_name(flavour: str, packages: Iterable[str]) -> str:
-    """Return the name of a flavour with more packages, in whatever order they are given."""
+    """Return the image name of a flavour with additional packages, whose order does not matter."""
     more = ",".join(sorted({*packages_of_image(flavour), *packages}))
     return f"{flavour_of_image(flavour)}:{more}" if more else flavour
 
 
 def flavour_of_image(name: str) -> str:
-    """Return the flavour of an image's name."""
+    """Return the flavour in an image name."""
     return name.partition(":")[0]
 
 
 def packages_of_image(name: str) -> tuple[str, ...]:
-    """Return the packages of an image's name that its flavour has not."""
+    """Return the additional packages in an image name."""
     return tuple(filter(None, name.partition(":")[2].split(",")))

@@ -1,6 +1,6 @@
-"""Network cards of guests: a row per kind says what the guest sees and what carries its frames.
+"""NICs of guests: a row per kind with the NIC model and the backend of its frames.
 
-A new emulated card is a row here. What carries frames in another way than those here do is made in `lab/guests`.
+A new emulated NIC needs only a row in this table. A new kind of backend is implemented in `lab/guests`.
 """
 
 from collections.abc import Mapping
@@ -28,31 +28,31 @@ VIRTIO_DEVICE = "virtio-net-pci"
 
 @frozen(kw_only=True)
 class Nic:
-    """One kind of network card."""
+    """One kind of NIC."""
 
     driver: str
-    """Driver that Linux has for it, and its module."""
+    """Linux driver of the NIC, which is also its module."""
     device: str | None
-    """QEMU's device; None: nothing is emulated, a device of the parent is passed through."""
+    """QEMU device; None: no emulation, a device of the parent is passed through."""
     card: str
-    """What the guest sees: several kinds show it the same card."""
+    """NIC model in the guest; several kinds have the same model."""
     vhost: bool = False
-    """Whether the parent's kernel carries its frames."""
+    """Whether the parent's kernel (vhost) carries the frames."""
     newer_qemu: bool = False
-    """Whether Debian 12's QEMU is too old for it."""
+    """Whether the QEMU of Debian 12 is too old for this NIC."""
     fixed_rings: bool = False
-    """Whether its driver has one size of rings."""
+    """Whether the driver has a fixed ring size."""
     settle_ns: int = 0
-    """How long frames wait in it after it was opened, or told what to receive [ns]."""
+    """Time for which the NIC delays frames after it was opened or its receive filter changed [ns]."""
 
     @property
     def is_virtio(self) -> bool:
-        """Whether the guest sees a virtio card: its queues and rings are the hypervisor's to set."""
+        """Whether the NIC model is virtio, so the hypervisor sets the NIC's queues and rings."""
         return self.driver == VIRTIO_DRIVER
 
     @property
     def feature(self) -> str:
-        """What a guest's kernel must have, as a host's facts name it."""
+        """Return the required feature of a guest's kernel, named as in the facts."""
         return f"nic:{self.card}"
 
 
@@ -64,7 +64,8 @@ def _emulated(
     fixed_rings: bool = False,
     settle_ns: int = 0,
 ) -> Nic:
-    """Return a card that QEMU emulates; `driver` where Linux does not call it as QEMU does."""
+    """Return a NIC that QEMU emulates; `driver` is needed only if Linux's driver name differs from QEMU's device
+    name."""
     return Nic(
         driver=driver or device,
         device=device,
@@ -82,8 +83,8 @@ def _virtio(*, vhost: bool = False, newer_qemu: bool = False) -> Nic:
 
 
 E1000_SETTLE_NS = 3_000_000_000
-"""QEMU holds frames back for 1 s, and the driver's watchdog takes in what came too early every 2 s: latencies of 200 to
-900 ms were measured in the first 3 s, and 1 ms from then on. No counter or flag of the card shows it."""
+"""QEMU delays frames for 1 s, and the driver's watchdog processes early frames only every 2 s: measured latencies
+were 200 to 900 ms in the first 3 s, and 1 ms afterwards. No counter or flag of the NIC shows the delay."""
 NICS: Mapping[NicKind, Nic] = MappingProxyType(
     {
         "e1000": _emulated("e1000", settle_ns=E1000_SETTLE_NS),
@@ -99,4 +100,4 @@ NICS: Mapping[NicKind, Nic] = MappingProxyType(
         "sr-iov": Nic(driver="igbvf", device=None, card="igbvf"),
     }
 )
-"""The table."""
+"""Row of each NIC kind, by name."""

@@ -1,7 +1,7 @@
-"""Queueing disciplines that shape a port: a row per discipline says which keys of `shape` it takes.
+"""Queueing disciplines that shape a port: a row per discipline with the keys of `shape` that it supports.
 
-A discipline that takes a rate and nothing else, or not even a rate, is a row here and what the agent tries it with
-(crates/agent/src/facts/features.rs); the commands of others are made in `lab/links/shaping.py`.
+A discipline with only a rate, or without parameters, needs a row in this table and its test in the agent
+(crates/agent/src/facts/features.rs); `lab/links/shaping.py` has the commands of the others.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from iolab.frozen import frozen
 
 QdiscKind = Literal["htb", "tbf", "fq", "etf", "pacer"]
 LeafKind = Literal["pfifo", "sfq", "codel", "fq_codel"]
-"""Queues of a class, whose `limit` tc takes in packets."""
+"""Queueing disciplines of a class, with a `limit` that tc counts in packets."""
 
 
 @frozen(kw_only=True)
@@ -20,15 +20,15 @@ class Discipline:
     """One queueing discipline."""
 
     keys: tuple[str, ...] = ()
-    """Keys of `shape` that it takes beside `at` and `qdisc`, and `rate` where it takes one."""
+    """Supported keys of `shape`, in addition to `at`, `qdisc` and, with `takes_rate`, `rate`."""
     takes_rate: bool = True
-    """Whether it has a rate; one that has none orders frames, and bounds nothing."""
+    """Whether the discipline has a rate; a discipline without a rate orders frames and limits nothing."""
     class_keys: tuple[str, ...] = ()
-    """Keys of its classes beside `rate`, `ceil`, `from` and `to`."""
+    """Supported keys of classes, in addition to `rate`, `ceil`, `from` and `to`."""
     rate_option: str | None = None
-    """Option of tc that sets its rate, where the rate is all that is set."""
+    """Option of tc that sets the rate, if the rate is the only parameter."""
     module: str | None
-    """The kernel's module; None: iolab makes it itself."""
+    """Kernel module; None: iolab implements the discipline."""
 
 
 QDISCS: Mapping[QdiscKind, Discipline] = MappingProxyType(
@@ -44,4 +44,4 @@ QDISCS: Mapping[QdiscKind, Discipline] = MappingProxyType(
         "pacer": Discipline(module=None, keys=("burst", "limit", "classes", "default")),
     }
 )
-"""The table."""
+"""Row of each discipline, by name."""

@@ -1,10 +1,9 @@
-"""Where registered parts are found: iolab's own in two tables, those of other packages by their entry points.
+"""Find registered parts: iolab's own in two tables, those of other packages through their entry points.
 
-    [project.entry-points."iolab.measures"]
-    knock = "mypackage.knock:KNOCK"
+[project.entry-points."iolab.measures"] knock = "mypackage.knock:KNOCK"
 
-A part that cannot be loaded stops the program with a message that names its package: an experiment must never be read
-with another meaning than it had where it was written.
+A part that cannot be loaded stops the program with a message that names its package, so that an experiment never
+silently changes its meaning.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,12 +22,16 @@ MEASURES, INSTRUMENTS = "iolab.measures", "iolab.instruments"
 """Groups of entry points."""
 Row = TypeVar("Row", AnyMeasureKind, AnyInstrumentKind)
 Own = Callable[[], tuple[Sequence[AnyMeasureKind], Sequence[AnyInstrumentKind]]]
-"""Gives iolab's own rows, which are of rooms above. It is called when the first kind is asked for: they are costly."""
+"""Function that returns iolab's own rows, called when a kind is first used, because importing the rows of higher
+layers is slow."""
 _own: list[Own] = []
 
 
 def provide(own: Own) -> None:
-    """Take iolab's own rows from above: once in a program, before it reads an experiment (`iolab.own_kinds`)."""
+    """Set the function that returns iolab's own rows.
+
+    Call this function once per program, before an experiment is read (`iolab.own_kinds`).
+    """
     _own[:] = [own]
 
 
@@ -42,53 +45,54 @@ def _own_rows() -> tuple[Sequence[AnyMeasureKind], Sequence[AnyInstrumentKind]]:
 
 
 def installed(group: str) -> list[EntryPoint]:
-    """Return what installed packages bring to a group."""
+    """Return the entry points of installed packages in a group."""
     return [point for point in every_installed() if point.group == group]
 
 
 @cache
 def every_installed() -> tuple[EntryPoint, ...]:
-    """Return what installed packages bring to either group: a file of each of them is read, once for both."""
+    """Return the entry points of installed packages in both groups, reading each package's metadata only once."""
     every = entry_points()
     return tuple(point for group in (MEASURES, INSTRUMENTS) for point in every.select(group=group))
 
 
 @cache
 def measure_kinds() -> Mapping[str, AnyMeasureKind]:
-    """Return every kind of measure by its name, iolab's own first. Raises UnsupportedError."""
+    """Return all kinds of measures by name, iolab's own first. Raises UnsupportedError."""
     return joined(_own_rows()[0], installed(MEASURES), MeasureKind)
 
 
 @cache
 def instrument_kinds() -> Mapping[str, AnyInstrumentKind]:
-    """Return every kind of instrument by its name, iolab's own first. Raises UnsupportedError."""
+    """Return all kinds of instruments by name, iolab's own first. Raises UnsupportedError."""
     return joined(_own_rows()[1], installed(INSTRUMENTS), InstrumentKind)
 
 
 def programs() -> dict[str, str]:
-    """Return every program that measures or looks on, each with its Debian package."""
+    """Return all programs of measures and instruments, each with its Debian package."""
     return guest_programs() | _on_hosts(measure_kinds().values())
 
 
 def guest_programs() -> dict[str, str]:
-    """Return those that guests' images have."""
+    """Return the programs that guest images contain."""
     return _programs((*measure_kinds().values(), *instrument_kinds().values()))
 
 
 def own_programs() -> dict[str, str]:
-    """Return those of iolab's own rows."""
+    """Return the programs of iolab's own rows."""
     return own_guest_programs() | _on_hosts(_own_rows()[0])
 
 
 def own_guest_programs() -> dict[str, str]:
-    """Return those of iolab's own rows that guests' images have."""
+    """Return the programs of iolab's own rows that guest images contain."""
     return _programs((*_own_rows()[0], *_own_rows()[1]))
 
 
 def package_behind(error: BaseException) -> str | None:
-    """Return the package of another's row in whose code an error arose; None: it arose in iolab's own.
+    """Return the package of a row in whose code an exception arose; None if the exception arose in iolab.
 
-    Of what both have a part in, such as an argument of another package that iolab cannot take, it is that package.
+    If code of both the package and iolab is involved, for example with an invalid argument from the package, return the
+    package.
     """
     rows: tuple[AnyMeasureKind | AnyInstrumentKind, ...] = (
         *measure_kinds().values(),
@@ -115,10 +119,11 @@ def joined(own: Iterable[Row], others: Iterable[EntryPoint], shape: type[Row]) -
     """Return rows by name: iolab's own, then those of other packages by name.
 
     Raises:
-        UnsupportedError: a row of another package cannot be loaded, is no row, or has a name that is taken.
+        UnsupportedError: a row of a different package cannot be loaded, is not a row, or has a name that exists
+            already.
     """
     found: dict[str, Row] = {row.name: row for row in own}
-    origin = dict.fromkeys(found, "iolab itself")
+    origin: dict[str, Text] = dict.fromkeys(found, Phrase("registry.iolab-itself"))
     for point in sorted(others, key=lambda one: (one.name, one.value)):
         row = _loaded(point, shape)
         name = row.name
@@ -133,7 +138,7 @@ def joined(own: Iterable[Row], others: Iterable[EntryPoint], shape: type[Row]) -
 
 
 def _loaded(point: EntryPoint, shape: type[Row]) -> Row:
-    """Load what another package's code makes: it may raise anything, or make anything."""
+    """Load an object from a different package's code, which may raise any exception and return any object."""
     try:
         row = point.load()
     except (Exception, SystemExit) as error:
@@ -150,7 +155,7 @@ def _loaded(point: EntryPoint, shape: type[Row]) -> Row:
         raise _broken(
             point,
             Phrase("registry.model-without-base", model=row.model.__name__, base=shape.BASE),
-            Phrase("registry.derive-the-model"),
+            Phrase("registry.derive-the-model", base=shape.BASE),
         )
     methods: object = row.methods
     if not isinstance(methods, Mapping) or not all(map(_is_version, methods.values())):
@@ -184,5 +189,5 @@ def _place(point: EntryPoint) -> str:
 
 
 def _package(point: EntryPoint) -> str:
-    """Return the package that brings a row; the place of the row where it is of none."""
+    """Return the package of a row; the row's module if it belongs to no package."""
     return point.value if point.dist is None else f"the package {point.dist.name} {point.dist.version}"

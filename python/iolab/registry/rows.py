@@ -1,8 +1,8 @@
-"""What a row says of a kind of measure, and of an instrument: all that the other rooms need to know of it.
+"""The row of a measure kind or an instrument kind: all properties that other packages of iolab use.
 
-A row names what measures by `Later`, and its other functions import what they need when they are called: to read an
-experiment file nothing that measures is loaded. `analysis` and `report` hang what is theirs on the kind's name, in
-their own layer.
+A row refers to its measuring function with `Later`, and its other functions import modules when they are called, so
+that reading an experiment file imports no measuring code. `analysis` and `report` store their own properties of a kind
+under its name.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args
 from pydantic import BaseModel
 
 from iolab.frozen import frozen
+from iolab.locale import Phrase, Text
 from iolab.messages.places import Purpose
 
 Section = Any
@@ -25,10 +26,11 @@ Site = Any
 Measured = Any
 Readings = Any
 Instrument = Any
-"""Types of the rooms above, of the same names: a row carries functions for these rooms, and knows none of them."""
+"""Types of higher layers, under their original names: a row contains functions for these layers, but does not import
+the layers."""
 M = TypeVar("M", bound=BaseModel)
 OWN = "iolab"
-"""The package of a row that says no other."""
+"""Default package of a row."""
 
 
 def _nothing(*_: object) -> tuple[()]:
@@ -41,23 +43,23 @@ def _fits(*_: object) -> None:
 
 @frozen
 class Later:
-    """A function that is imported when it is called: rows name so what measures."""
+    """A function that is imported when it is called; rows use it for their measuring functions."""
 
     name: str
-    """As module:name."""
+    """Location of the function, as module:name."""
 
     def __call__(self, *arguments: Any) -> Any:
         return resolve_name(self.name)(*arguments)
 
 
 def kind_of_model(model: type[BaseModel]) -> str:
-    """Return the word after `kind:` that a model is for: the one value that its field `kind` may have."""
+    """Return the value of `kind:` for a model: the only valid value of its field `kind`."""
     field_of_kind = model.model_fields.get("kind")
     match () if field_of_kind is None else get_args(field_of_kind.annotation):
         case (str(word),):
             return word
         case _:
-            raise TypeError(f"the model {model.__name__} has no field `kind: Literal[...]` of one word")
+            raise TypeError(Phrase("registry.model-without-kind", model=model.__name__))
 
 
 @frozen(kw_only=True)
@@ -65,111 +67,118 @@ class MeasureKind(Generic[M]):
     """One kind of measure."""
 
     BASE: ClassVar = "iolab.experiment.model.measures.Measure"
-    """What `model` is derived from."""
+    """Base class of `model`."""
     model: type[M]
-    """Its keys in the language, `kind` is a Literal of the kind's name."""
+    """Model of the kind's keys in experiment files; its field `kind` is a Literal of the kind's name."""
     duration_ns: "Callable[[M], int]"
-    """How long measuring takes [ns], to the best of one's knowledge: what plans are timed by."""
+    """Estimated duration of the measurement [ns], for the duration of plans."""
     measure: "Callable[[Site, M], Any] | None"
-    """Measures once on a standing lab and returns what was read there, for `conclude`. Raises TrialFailed.
-    None: it has `parts`, or is not built and in no plan."""
+    """Function that measures once in an existing lab, and returns the readings for `conclude`. Raises TrialFailed;
+    None: the kind has `parts`, or is not supported yet, so no plan contains it."""
     conclude: "Callable[[Any, Readings], Measured] | None" = None
-    """Concludes from what `measure` returned, and from the counters that instruments read meanwhile; asks no agent.
-    None: `measure` returns a `Measured`."""
+    """Function that computes the result from the readings of `measure` and the counters that instruments read, and
+    sends no requests to agents; None: `measure` returns a `Measured`."""
     parts: "Callable[[M], Mapping[str, int | None]] | None" = None
-    """The measures that it takes at once, by name, each with when it begins [ns] or None, where it does not take it.
-    None: it measures by itself."""
+    """Function that returns the measures that run in parallel, by name, with their start times [ns], or None for those
+    that do not run; None: the kind has no parts."""
     as_part: "Callable[[M, int], M] | None" = None
-    """The same measure as one of several at once, given its number among them from 0: it takes nothing, such as ports,
-    that the others take. None: it can only be taken alone."""
+    """Function that returns the measure as one of several parallel measures, given its number from 0, with resources
+    (such as ports) that do not collide with the others; None: the kind cannot run in parallel with others."""
     check_names: "Callable[[View, Section, M], None]" = _fits
-    """Notes every name in a measure that leads nowhere in a lab."""
+    """Function that reports every name in a measure that does not resolve in a lab."""
     named_by: frozenset[str] = frozenset()
-    """Keys that hold such names."""
+    """Keys that contain names that must resolve in a lab."""
     programs: Mapping[str, str] = field(default_factory=dict)
-    """Programs that measure, each with its Debian package: looked for on every host, put into guests' images, and
-    of one version throughout a run."""
+    """Measurement programs with their Debian packages. iolab looks for these programs on all hosts, installs them in
+    guest images, and requires that their versions stay the same throughout a run."""
     on_hosts: Mapping[str, str] = field(default_factory=dict)
-    """As `programs`, but of measures that no guest can have: no image has them."""
+    """The same as `programs`, for measures that cannot run in guests: images do not contain these programs."""
     runs: "Callable[[M], Iterable[str]] | None" = None
-    """Those of the programs that one measure runs; None: all of them."""
+    """Function that returns the programs that a measure runs; None: the measure runs all of them."""
     named_programs: "Callable[[M], Iterable[tuple[str, str]]]" = _nothing
-    """Machines of the lab, each with a program that the measure itself names, and that is run there."""
+    """Function that returns pairs of a machine and a program on this machine, for all programs that the measure
+    names."""
     kernels: "Callable[[M, Topology], Iterable[str]]" = _nothing
-    """The kernels on which the programs run; none: this computer's."""
+    """Function that returns the kernels on which the programs run; none: the kernel of the local host."""
+    alone: tuple[str, ...] = ()
+    """Resources of these kernels that the measure needs exclusively: no other lab may use them during the run."""
     features: "Callable[[M], Iterable[str]]" = _nothing
-    """Features of the kernels on which the programs run, as a host's facts call them."""
+    """Function that returns the required features of the kernels on which the programs run, named as in the facts."""
     needs: "Callable[[Purpose, M], Iterable[Wanted]]" = _nothing
-    """What else it needs, given what asks for it: the measure."""
+    """Function that returns further requirements; its first argument is their purpose: the measure."""
     check: "Callable[[M, Lab, Topology], None]" = _fits
-    """Checks that it goes together with a lab. Raises InputError."""
+    """Function that checks a measure against a lab. Raises InputError."""
     joined_by: Callable[[M], object] = repr
-    """What of it decides the answer of `check` and `kernels`: measures that are equal in this are checked once."""
-    commands: "Callable[[M, Topology], Sequence[str]]" = _nothing
-    """What it runs, as a person would type it; what is no command begins with #."""
+    """Function that returns the part of a measure that determines the results of `check` and `kernels`: measures with
+    equal parts are checked once."""
+    commands: "Callable[[M, Topology], Sequence[Text]]" = _nothing
+    """Function that returns the commands of a measure in shell syntax; lines that are not commands start with #."""
     leading: tuple[str, ...] = ()
-    """The metrics that stand for it in summaries and charts; of these the first that a record has."""
+    """Candidates for the leading metric in summaries and charts; the first one that a record contains is used."""
     leading_parts: tuple[str, ...] = ()
-    """Where these are of parts alone, the part whose figure stands for all: the first that a record has."""
+    """Candidates for the part whose metric leads, if leading metrics exist only for parts of the measure; the first one
+    that a record contains is used."""
     methods: Mapping[str, int] = field(default_factory=dict)
-    """Metric to the version of the method that computes it, of another package's kind: 1 where it says nothing.
-    A version rises when the meaning or the computation of its metric changes. iolab's own are in
-    `iolab.trial.methods`."""
+    """Method version of each metric, for kinds of other packages; the default is 1. The version is incremented when the
+    meaning or the computation of the metric changes. `iolab.trial.methods` has the versions of iolab's own kinds."""
     short_forms: "Mapping[str, ShortForm]" = field(default_factory=dict)
-    """Words of `iolab quick` that stand for it; none: it needs a file."""
+    """Words of `iolab quick` for this kind; empty: the kind needs a file."""
     package: str = OWN
-    """The package that brings it, with its version; the registry writes it."""
+    """Package of the kind with its version, set by the registry."""
 
     name: str = field(init=False)
-    """The word after `kind:`."""
+    """Value of `kind:`."""
 
     def __post_init__(self) -> None:
-        """Take the name from the model. Raises TypeError."""
+        """Set the name from the model. Raises TypeError."""
         object.__setattr__(self, "name", kind_of_model(self.model))
 
 
 @frozen
 class ShortForm:
-    """A word of `iolab quick` that stands for a measure between two ends."""
+    """A word of `iolab quick` for a measure between two ends."""
 
     keys: Mapping[str, str] = field(default_factory=dict)
-    """Keys that the measure has until others are given."""
+    """Default keys of the measure."""
     device: bool = False
-    """Frames go from a port of the one end to one of the other, through a device."""
+    """Whether the frames pass through a device between the two ends."""
     program: bool = False
-    """It runs a program of the user's at the first end."""
+    """Whether the measure runs a user's program on the first end."""
 
 
 @frozen(kw_only=True)
 class InstrumentKind(Generic[M]):
-    """One kind of instrument: what can stand beside any measure."""
+    """One kind of instrument, which can run during any measure."""
 
     BASE: ClassVar = "iolab.experiment.model.instruments.WithInstrument"
-    """What `model` is derived from."""
+    """Base class of `model`."""
     model: type[M]
-    """Its keys in the language, `kind` is a Literal of its name."""
+    """Model of the kind's keys in experiment files; its field `kind` is a Literal of the kind's name."""
     make: "Callable[[Site, M], Instrument] | None"
-    """Makes one for a standing lab, not yet started. None: not built yet, and no plan has it."""
+    """Function that creates an instrument for an existing lab, not started yet; None: the kind is not supported yet, so
+    no plan contains it."""
     check_names: "Callable[[View, Section, Place, M], None]" = _fits
-    """Notes every name in it that leads nowhere in a lab; the place is its own in the measure."""
+    """Function that reports every name in an instrument that does not resolve in a lab; the place is that of the
+    instrument in the measure."""
     programs: Mapping[str, str] = field(default_factory=dict)
-    """Programs that it runs on this computer, each with its Debian package."""
+    """Programs that the instrument runs on the local host, with their Debian packages."""
     needs: "Callable[[Purpose, M], Iterable[Wanted]]" = _nothing
-    """What else it needs, given the measure that it stands beside."""
+    """Function that returns further requirements; its first argument is their purpose: the measure during which the
+    instrument runs."""
     lab_needs: "Callable[[Lab, M, Purpose], Iterable[Wanted]]" = _nothing
-    """What it needs of the kernels of a lab."""
+    """Function that returns the requirements for the kernels of a lab."""
     methods: Mapping[str, int] = field(default_factory=dict)
-    """As of a kind of measure."""
+    """See MeasureKind."""
     always: bool = False
-    """Whether it stands beside every measure unasked, as its model's defaults say."""
+    """Whether the instrument runs during every measure by default, with the defaults of its model."""
     package: str = OWN
-    """The package that brings it, with its version; the registry writes it."""
+    """Package of the kind with its version, set by the registry."""
 
     name: str = field(init=False)
-    """The word after `kind:`."""
+    """Value of `kind:`."""
 
     def __post_init__(self) -> None:
-        """Take the name from the model. Raises TypeError."""
+        """Set the name from the model. Raises TypeError."""
         object.__setattr__(self, "name", kind_of_model(self.model))
 
 

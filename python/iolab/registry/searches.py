@@ -1,6 +1,6 @@
-"""Searches for the highest rate: a row per search says how long it takes, what it takes, and which class decides.
+"""Searches for the highest rate: a row per search with its duration, its parameters, and its strategy class.
 
-A new search is a row here and its strategy in `trial/search`, which is loaded when it is wanted.
+A new search needs a row in this table, and a strategy in `trial/search`, which is imported on first use.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,11 +11,11 @@ from iolab.frozen import frozen
 
 SearchKind = Literal["bisect", "mlr", "fast"]
 FAST_NS = 7_000_000_000
-"""A search by `fast` at 1 % width and 1e-4 loss [ns]: it takes longer the slower the device is."""
+"""Duration of a `fast` search with 1 % width and a loss goal of 1e-4 [ns]; slower devices take longer."""
 BISECT_TRIALS = 9
-"""Load trials of one bisection: from 5 Mpps to a width of 1 % near 500 kpps (RFC 2544, section 26.1)."""
+"""Load trials of one bisection: from a start at 5 Mpps to a width of 1 % near 500 kpps (RFC 2544, section 26.1)."""
 MLR_TRIALS = 14
-"""Load trials of MLRsearch at its usual goal, 1 s each: median of 40 searches in simulation."""
+"""Load trials of MLRsearch with its default goal, 1 s each: median of 40 simulated searches."""
 
 
 @frozen(kw_only=True)
@@ -23,13 +23,15 @@ class SearchRow:
     """One search."""
 
     strategy: str
-    """Its `iolab.trial.search.types.Strategy`, as module:class; it is made with a goal, and with what it takes."""
+    """The `iolab.trial.search.types.Strategy` as module:class; its constructor gets a goal and the parameters in
+    `takes`."""
     duration_ns: Callable[[int, int], int]
-    """How long it takes, given the length of a load trial [ns] and how many whole searches are asked for [ns]."""
+    """Function that returns the duration [ns] from the duration of a load trial [ns] and the number of complete
+    searches."""
     takes: frozenset[Literal["start_fps", "searches"]] = frozenset()
-    """What it takes beside its goal: the first load, and how many whole searches there are."""
+    """Parameters in addition to the goal: the first load, and the number of complete searches."""
     zero_loss: bool = True
-    """Whether it can look for the rate without any loss."""
+    """Whether the search supports a loss goal of 0."""
 
 
 SEARCHES: Mapping[SearchKind, SearchRow] = MappingProxyType(
@@ -46,8 +48,8 @@ SEARCHES: Mapping[SearchKind, SearchRow] = MappingProxyType(
         "fast": SearchRow(
             strategy="iolab.trial.search.fast:Fast",
             duration_ns=lambda _trial_ns, _: FAST_NS,
-            zero_loss=False,  # it needs 10/loss_ratio frames
+            zero_loss=False,  # needs 10/loss_ratio frames
         ),
     }
 )
-"""The table."""
+"""Row of each search, by name."""

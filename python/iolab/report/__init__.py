@@ -1,4 +1,6 @@
-"""Estimates -> terminal, HTML, Markdown, CSV, JSON. Formatting only, no arithmetic; text out, nothing printed.
+"""Format the analysis of a run for the terminal, HTML, Markdown, CSV and JSON.
 
-`formats` has what the commands call. It loads numpy and scipy; the words of a language do not.
+The functions calculate nothing and print nothing; they return text.
+
+Commands call the functions in `formats`, which imports numpy and scipy; `locale` imports neither.
 """

@@ -1,4 +1,4 @@
-"""What the levels of a run changed, cell by cell against the baseline: round-trip times under load, phases of disks."""
+"""Sentences on changes against the baseline, per cell: round-trip times under load, and phases of disk programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,16 +13,17 @@ from iolab.store.records import StoredRun
 PHASES = (
     "cached", "buffered", "write", "read", "put-byte", "put-block", "rewrite", "get-byte", "get-block", "seeks",
 )  # fmt: skip
-"""Phases of disk programs that have a sentence each; creating and deleting files is in the table."""
+"""Phases of disk programs that get a sentence each; the results of creating and deleting files are only in the
+table."""
 RATE, OPERATIONS = "disk_bytes_per_s", "disk_operations_per_s"
 MOST_CELLS = 12
-"""Cells in one sentence; the table has all."""
+"""Maximum number of cells in one sentence; the table has all cells."""
 
 
 def under_load(
     analysis: Analysis, measures: Sequence[str], baseline: Mapping[str, str], names: Names
 ) -> Iterator[tuple[str, str]]:
-    """Give the measures of round-trip times, each with a sentence on its cells and their baseline."""
+    """Yield each measure with round-trip times and a sentence that compares its cells with their baseline."""
     timed = [name for name in measures if is_timed(analysis, name)]
     if len(timed) == len(measures):
         return
@@ -45,7 +46,7 @@ def under_load(
 def phases(
     analysis: Analysis, measures: Sequence[str], baseline: Mapping[str, str], names: Names
 ) -> Iterator[tuple[str, str]]:
-    """Give the disk programs, each phase with a sentence on its cells, at its largest block, and their changes."""
+    """Yield each disk program with a sentence per phase: all cells at the largest block size, and their changes."""
     for measure in measures:
         every = analysis.estimates.of_measure(measure)
         found = [
@@ -93,7 +94,8 @@ def _block(of: Quantity) -> int:
 
 
 def _changed(one: Estimate, estimates: Sequence[Estimate], baseline: Mapping[str, str], names: Names) -> str:
-    """Say one cell against its baseline; empty: it is one, or has none."""
+    """Return the comparison of a cell with its baseline as text; empty if the cell is the baseline or has no
+    baseline."""
     touched = {name: label for name, label in baseline.items() if name in one.cell}
     if is_baseline(one.cell, baseline):
         return ""
@@ -122,7 +124,7 @@ def _changed(one: Estimate, estimates: Sequence[Estimate], baseline: Mapping[str
 
 
 def without_baseline(shown: Shown, run: StoredRun, names: Names) -> list[str]:
-    """Say why a percentage is missing: a column that is not there explains nothing."""
+    """Return a note that explains why percentages are missing from the table."""
     used = {factor for each in shown.estimates for factor in each.cell}
     baseline = {factor: label for factor, label in run.plan.baseline.items() if factor in used}
     lacking = sum(each.ratio is None for each in shown.estimates)

@@ -1,6 +1,6 @@
-"""Line charts as Vega-Lite specifications: an ordered axis, a line per series, every trial's point. No data in them.
+"""Vega-Lite specifications of line charts, without data: an ordered axis, a line per series, and a point per trial.
 
-Series differ by colour, by dash and by symbol, so that a print in black and white still tells them apart.
+Series differ in colour, dash and symbol, so they can be told apart in a black-and-white print.
 """
 
 import json
@@ -12,29 +12,29 @@ from iolab.report.locale import Words
 from iolab.report.panels import CROSS, Line
 
 HEIGHT = 250
-"""Of a panel's plot [px]."""
+"""Height of a panel's plot [px]."""
 LOG_RANGE = 30
-"""Values that differ by more than this factor get a logarithmic axis."""
+"""Ratio of the maximum to the minimum value above which the axis is logarithmic."""
 LEAST_SHARE = 1e-4
-"""Where an axis of losses ends at the latest: one frame in a million [%]."""
+"""Lower limit for the start of a loss axis: one frame in a million [%]."""
 COLOURS = 6
-"""How many the style sheet has."""
+"""Number of series colours in the style sheet."""
 MOST_TICKS = 1000
-"""More than there are levels: a logarithmic axis would drop some otherwise."""
+"""Tick limit that exceeds the number of levels, so that a logarithmic axis does not drop ticks."""
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2", "1 4")
 SHAPES = (
     "M1,0A1,1,0,1,1,-1,0A1,1,0,1,1,1,0Z",  # circle
     "M-.9,-.9H.9V.9H-.9Z",  # square
     "M0,-1.1L1.1,.9H-1.1Z",  # triangle
     "M0,-1.3L1,0L0,1.3L-1,0Z",  # diamond
-    "M0,1.1L1.1,-.9H-1.1Z",  # triangle that stands on its tip
+    "M0,1.1L1.1,-.9H-1.1Z",  # triangle, point down
     "M-1,-.4H-.4V-1H.4V-.4H1V.4H.4V1H-.4V.4H-1Z",  # plus
 )
 Spec = dict[str, object]
-"""A part of a specification."""
+"""Part of a Vega-Lite specification."""
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.4.1.json"
-"""Of the version in which they are written."""
+"""URL that states the Vega-Lite version of the specifications."""
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 TYPES = {"Q": "quantitative", "N": "nominal", "O": "ordinal"}
 LOOKS: Spec = {
@@ -53,37 +53,38 @@ LOOKS: Spec = {
 
 @dataclass(frozen=True, slots=True)
 class Across:
-    """The axis that a factor or a load makes."""
+    """The horizontal axis: a factor or a load."""
 
     title: str
-    """What it is."""
+    """Title of the axis."""
     positions: Mapping[str, float]
-    """Label to its place."""
+    """Position of each label on the axis."""
     log: bool
-    """Logarithmic."""
+    """Whether the axis is logarithmic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Up:
-    """The axis of the values."""
+    """The vertical axis, for the values."""
 
     title: str
     """Metric and unit."""
     domain: tuple[float, float]
-    """What it shows [shown unit]."""
+    """Range of the axis [shown unit]."""
     log: bool
-    """Logarithmic."""
+    """Whether the axis is logarithmic."""
     floor: float = 0.0
-    """Logarithmic above this and linear below, so that zero has a place; 0: not so [shown unit]."""
+    """Value above which the axis is logarithmic and below which it is linear, so that it includes zero; 0: no linear
+    part [shown unit]."""
 
 
 def line(name: str, colour: int, dash: int) -> Line:
-    """Give a series its looks; colour and symbol go together."""
+    """Return the style of a series; each colour has its own symbol."""
     return Line(name, colour % COLOURS, DASHES[dash % len(DASHES)], SHAPES[colour % len(SHAPES)])
 
 
 def up(title: str, values: Sequence[float], domain: tuple[float, float]) -> Up:
-    """Choose the scale of the values."""
+    """Return the vertical axis for the values."""
     low, high = min(values, default=0.0), max(values, default=0.0)
     if low > 0 and high > LOG_RANGE * low:
         return Up(title, (low / 1.25, high * 1.25), log=True)
@@ -91,7 +92,7 @@ def up(title: str, values: Sequence[float], domain: tuple[float, float]) -> Up:
 
 
 def up_from_zero(title: str, values: Sequence[float]) -> Up:
-    """Shares from a frame in a million to all of them: decades, with zero below the least of them."""
+    """Return the vertical axis for ratios from one frame in a million to 100 %, with zero below the lowest decade."""
     positive = [value for value in values if value > 0]
     least = max(min(positive, default=LEAST_SHARE), LEAST_SHARE)
     floor = 10.0 ** math.floor(math.log10(least))
@@ -99,7 +100,7 @@ def up_from_zero(title: str, values: Sequence[float]) -> Up:
 
 
 def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words, *, marked: bool = False) -> str:
-    """Write the specification for panels with the data sets `points`, `means`, `reference`, and perhaps `marks`."""
+    """Return the specification of panels with the data sets `points`, `means`, `reference` and optionally `marks`."""
     places = across.positions.values()
     scale = _scale((min(places), max(places)), 18, log=across.log)
     along: Spec = {"x": column("x:Q", scale=scale, axis=_ticks(across), title=across.title)}
@@ -137,7 +138,7 @@ def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words, *, mar
 
 
 def _marks(along: Spec) -> list[Spec]:
-    """Upright lines at places of the axis that mean something, each with its name."""
+    """Return the layers of vertical lines that mark named positions on the horizontal axis."""
     return [
         layer("marks", "rule", along, stroke="var(--muted)", strokeWidth=1.2, strokeDash=[4, 3]),
         layer("marks", "text", {**along, "y": {"value": 0}, "text": column("name:N")},
@@ -146,15 +147,15 @@ def _marks(along: Spec) -> list[Spec]:
 
 
 def _series(looks: Sequence[object]) -> Spec:
-    """What tells the series apart."""
+    """Return the encoding that distinguishes the series."""
     names = [str(index) for index in range(len(looks))]
     return column("series:N", scale={"domain": names, "range": looks}, legend=None)
 
 
 def _upward(name: str, upward: Up) -> Spec:
-    """The axis of the values, for one column of the data."""
+    """Return the encoding of the vertical axis for one data column."""
     axis: Spec = {"grid": True, "gridOpacity": 0.6, "titlePadding": 8}
-    if upward.floor:  # a ninth of it: zero lies a whole decade below the floor
+    if upward.floor:  # floor / 9: zero is one full decade below the floor
         axis |= {"values": _decades(upward), "labelExpr": "'' + datum.value"}
         scale: Spec = {
             "type": "symlog", "constant": upward.floor / 9, "domain": upward.domain, "nice": False, "padding": 0,
@@ -166,19 +167,22 @@ def _upward(name: str, upward: Up) -> Spec:
 
 
 def _scale(ends: Sequence[float], padding: int, *, log: bool) -> Spec:
-    """A logarithmic scale has no zero to speak of, and Vega complains of one."""
+    """Return the scale options; a logarithmic scale gets no zero, because Vega would print a warning."""
     kind: Spec = {"type": "log"} if log else {"type": "linear", "zero": False}
     return {**kind, "domain": ends, "nice": False, "padding": padding}
 
 
 def _decades(upward: Up) -> list[float]:
-    """Zero, and powers of ten from the floor to the top."""
+    """Return zero and the powers of ten from the floor to the maximum."""
     first, last = (math.floor(math.log10(end)) for end in (upward.floor * 1.01, upward.domain[1]))
     return [0.0, *(float(f"1e{power}") for power in range(first, last + 1))]
 
 
 def _ticks(across: Across) -> Spec:
-    """Ticks at the levels, with their labels: both were read as quantities, so nothing in them is an expression."""
+    """Return ticks at the levels with their labels.
+
+    The labels were parsed as quantities, so Vega cannot read them as expressions.
+    """
     written = ", ".join(f"'{place:.17g}': '{label}'" for label, place in across.positions.items())
     return {
         "values": list(across.positions.values()), "tickCount": MOST_TICKS,
@@ -188,24 +192,24 @@ def _ticks(across: Across) -> Spec:
 
 
 def column(name: str, **how: object) -> Spec:
-    """Return how a column of the data is shown; `x:Q` is the column x, a quantity."""
+    """Return the encoding of a data column; `x:Q` is column x as a quantity."""
     field, _, kind = name.partition(":")
     return {"field": field, **({"type": TYPES[kind]} if kind else {}), **how}
 
 
 def tips(*titles: tuple[str, str]) -> list[Spec]:
-    """Return what is shown of the thing below the pointer: columns and their titles."""
+    """Return the tooltip of a mark: columns and their titles."""
     return [column(name, title=title) for name, title in titles]
 
 
 def layer(data: str, mark: str, encoding: Spec, *, only: str | None = None, **looks: object) -> Spec:
-    """Return the marks of one kind for the rows of a data set, or `only` for those where an expression is true."""
+    """Return a layer of marks for the rows of a data set, or only for rows that match the expression `only`."""
     chosen: Spec = {"transform": [{"filter": only}]} if only else {}
     return {"data": {"name": data}, **chosen, "mark": {"type": mark, **looks}, "encoding": encoding}
 
 
 def write(layers: Sequence[Spec]) -> str:
-    """Return the specification of layers above each other, as JSON."""
+    """Return the specification of stacked layers as JSON."""
     return json.dumps(
         {
             "$schema": SCHEMA,

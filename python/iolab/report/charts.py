@@ -1,4 +1,4 @@
-"""Charts with a row per cell, as Vega-Lite: every trial, the mean, its interval, the baseline; small multiples."""
+"""Vega-Lite charts with a row per cell: all trials, the mean with its interval, and the baseline, in equal panels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from iolab.report.tables import head
 from iolab.store.records import StoredRun
 
 MOST_ROWS = 16
-"""Cells side by side in one panel."""
+"""Maximum number of cells in one panel."""
 ROW_HEIGHT = 40
-"""Of a cell in a panel [px]."""
+"""Height of a cell's row in a panel [px]."""
 
 
 def chart(shown: Shown, run: StoredRun, trials: Trials, names: Names) -> Chart:
-    """Draw one metric of one measure."""
+    """Return the chart of one metric of one measure."""
     estimates = shown.estimates
     by = numbers.scale(shown.metric.name, estimates[0].unit, [estimate.mean for estimate in estimates])
     varied = panels.varied(estimates, run)
@@ -56,19 +56,19 @@ def chart(shown: Shown, run: StoredRun, trials: Trials, names: Names) -> Chart:
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """What all panels of a chart share."""
+    """Settings that all panels of a chart share."""
 
     by: numbers.Scale
     inner: Sequence[str]
-    """Factors whose levels name the rows."""
+    """Factors whose levels are the row labels."""
     names: Names
     baselines: Mapping[CellKey, float]
-    """Mean of the baseline by the levels that it does not name [shown unit]."""
+    """Mean of each baseline [shown unit]; the key has the levels of the factors that have no baseline level."""
     run: StoredRun
 
 
 def _inner(varied: Sequence[str], estimates: Sequence[Estimate]) -> list[str]:
-    """The last one or two varied factors: as many as leave a panel small."""
+    """Return the last one or two varied factors, so that a panel has few rows."""
     for count in (2, 1):
         inner = list(varied[-count:])
         rows = {tuple(estimate.cell.get(factor) for factor in inner) for estimate in estimates}
@@ -116,7 +116,7 @@ def _panel(
 
 
 def _label(estimate: Estimate, drawn: _Drawing) -> dict[str, str]:
-    """A row's name, and a short one for narrow screens, where the panel's head names the factors."""
+    """Return a row label, and a short label for narrow screens, on which the panel title names the factors."""
     cell = {factor: estimate.cell[factor] for factor in drawn.inner if factor in estimate.cell}
     long = drawn.names.cell(cell) or drawn.names.words.text("charts.everything")
     return {"row": long, "short": drawn.names.bare(cell, drawn.inner) or long}

@@ -1,4 +1,4 @@
-"""The result in a terminal, 80 columns and up, as rich renderables; printing is the command line's business."""
+"""Results for a terminal of at least 80 columns, as rich renderables; the command line prints them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,18 +26,18 @@ from iolab.report.selection import leading
 from iolab.store.records import StoredRun
 
 MOST_ROWS = 60
-"""Cells that still fit into a scrolled screen or two."""
+"""Maximum number of cells in a table: about two screens."""
 MOST_PACKET_ROWS = 24
-"""Rows of each further table of a measure that sends frames."""
+"""Maximum number of rows in each additional table of a measure that sends frames."""
 MOST_FLOW_ROWS = 24
-"""Cells whose flows are shown one by one."""
+"""Maximum number of cells in the table of flows."""
 MOST_CELLS = 8
-"""Cells whose verdict and balance sheet have sentences."""
+"""Maximum number of cells whose verdict and frame accounting are shown as sentences."""
 MOST_LOST = 10
 
 
 def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> RenderableType:
-    """Render state, summary, one table per measure, and a line per kind of trouble."""
+    """Return the state, the summary, a table per measure, and a line per kind of warning or failure."""
     named = names_of(run.plan, words)
     trials = sentences.counted(run.trials)
     parts: list[RenderableType] = [Text(run.plan.title, style="bold")]
@@ -87,12 +87,12 @@ def _grid(grid: tables.Grid, words: Words) -> list[RenderableType]:
 
 @dataclass(frozen=True, slots=True)
 class _FittingGrid:
-    """Any table: the last columns of figures are left out where the terminal is too narrow."""
+    """A table that omits its last columns of figures if the terminal is too narrow."""
 
     grid: tables.Grid
-    """Its rows."""
+    """Rows of the table."""
     words: Words
-    """The language."""
+    """Language of the table."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         wide = options.update(max_width=10_000)
@@ -105,7 +105,7 @@ class _FittingGrid:
         yield from _left_out(self.grid.heads[columns:], self.words)
 
     def _table(self, columns: int) -> Table:
-        """Units stand below their heads."""
+        """Return the table with the units below the column titles."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
         for index, name in enumerate(self.grid.heads[:columns]):
             figure = index >= self.grid.labels
@@ -118,12 +118,12 @@ class _FittingGrid:
 
 @dataclass(frozen=True, slots=True)
 class _Fitting:
-    """A result table that leaves out columns where the terminal is too narrow for them."""
+    """A result table that omits columns if the terminal is too narrow."""
 
     written: tables.ResultTable
-    """Its rows."""
+    """Rows of the table."""
     words: Words
-    """The language."""
+    """Language of the table."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         wide = options.update(max_width=10_000)
@@ -139,7 +139,7 @@ class _Fitting:
 
 
 def _left_out(heads: Sequence[str], words: Words) -> Iterator[Text]:
-    """Say which columns are not shown, if any: nobody shall take them for not measured."""
+    """Return a note that names the omitted columns, so that readers do not think the values were not measured."""
     if heads:
         names = words.listed(head.partition("\n")[0].partition(" [")[0].strip() for head in heads)
         yield Text(words.text("table.left_out", columns=names), style="dim")
@@ -147,14 +147,14 @@ def _left_out(heads: Sequence[str], words: Words) -> Iterator[Text]:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Which columns of a result table are shown; the first to go is named first."""
+    """The columns that a result table shows, in the order in which they are omitted if space is short."""
 
     extremes: bool = True
-    """min and max."""
+    """Whether the columns min and max are shown."""
     ci: bool = True
-    """Interval of the mean: that of the change stays."""
+    """Whether the confidence interval of the mean is shown; the interval of the change is always shown."""
     side: int | None = None
-    """How many of the further figures; None: all."""
+    """Number of additional figures to show; None: all."""
 
 
 def _table(written: tables.ResultTable, words: Words, parts: _Parts) -> Table:
@@ -192,7 +192,7 @@ def _columns(written: tables.ResultTable, words: Words, parts: _Parts) -> Iterat
 
 
 def _head(name: str, unit: str) -> str:
-    """Head and unit on two lines: figures are narrow, and 80 columns are few."""
+    """Return a column title with the unit on a second line, to save width."""
     return f"{name}\n[{unit}]" if unit else name
 
 

@@ -1,4 +1,4 @@
-"""Load curves as charts: offered and forwarded, loss, latency and CPU against load, four panels per cell."""
+"""Charts of load curves: forwarding rate, loss, latency and CPU use over offered load, four charts per cell."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ from iolab.report.tables import head
 from iolab.results.metric import Quantity
 
 MOST_CELLS = 12
-"""Cells whose curves are drawn; the tables and CSV have all."""
+"""Maximum number of cells with charts; the tables and the CSV have all cells."""
 MOST_COMPONENTS = 6
-"""CPUs and threads in one panel."""
+"""Maximum number of CPUs and threads in one chart."""
 INSTRUMENT = frozenset({"generator", "receiver", "napi"})
-"""Roles of the instrument's own threads."""
+"""Roles of the threads of the instrument."""
 MOST_POINTS = 20
-"""Trials of one step that are drawn."""
+"""Maximum number of trials that are drawn per step of a curve."""
 RATES = ("offered_fps", "forwarded_fps")
 LOSSES = ("loss_ratio", "unsent_ratio")
 LATENCIES = ("latency_p50_ns", "latency_p99_ns", "latency_p999_ns", "latency_max_ns")
@@ -25,7 +25,7 @@ CPUS = ("thread_cpu_ratio", "cpu_busy_ratio", "host_cpu_ratio")
 
 
 def charts(found: Forwarding, names: Names) -> tuple[tuple[str, tuple[Chart, ...]], ...]:
-    """Draw every cell: its name, and its four charts."""
+    """Yield the name of every cell with its four charts."""
     cells: dict[CellKey, list[Curve]] = {}
     for curve in found.curves:
         cells.setdefault(cell_key(curve.cell), []).append(curve)
@@ -36,7 +36,7 @@ def charts(found: Forwarding, names: Names) -> tuple[tuple[str, tuple[Chart, ...
 
 
 def cell_count(found: Forwarding) -> int:
-    """How many cells have curves."""
+    """Return the number of cells with load curves."""
     return len({cell_key(curve.cell) for curve in found.curves})
 
 
@@ -52,12 +52,15 @@ def _charts(curves: Sequence[Curve], found: Forwarding, names: Names) -> list[Ch
 
 
 def _named(curves: Sequence[Curve], metrics: Sequence[str]) -> list[Curve]:
-    """The curves of some metrics, in that order."""
+    """Return the curves of the given metrics, in the given order."""
     return [curve for name in metrics for curve in curves if curve.metric == Quantity(name)]
 
 
 def _busiest(curves: Sequence[Curve]) -> list[Curve]:
-    """Threads under measurement, then CPUs and the instrument's threads, those that reach most; the whole host last."""
+    """Return the threads and CPUs with the highest maxima, and the whole host last.
+
+    Measured threads precede CPUs and the instrument's threads.
+    """
     parts = [curve for curve in curves if curve.metric.name in CPUS and not curve.metric.dimensions.whole]
     parts.sort(key=lambda curve: (_measures(curve), -max(point.median for point in curve.points)))
     kept = {id(curve) for curve in parts[: MOST_COMPONENTS - 1]}
@@ -65,7 +68,7 @@ def _busiest(curves: Sequence[Curve]) -> list[Curve]:
 
 
 def _measures(curve: Curve) -> bool:
-    """Tell CPUs and the instrument's threads from those under measurement."""
+    """Whether a curve describes a CPU or one of the instrument's threads, not a measured thread."""
     return curve.metric.name != CPUS[0] or curve.metric.dimensions.role in INSTRUMENT
 
 
@@ -113,7 +116,7 @@ def _name(curve: Curve, names: Names) -> str:
 
 
 def _percent(point: CurvePoint) -> float:
-    """Return where a point stands on the axis; rounded, so that 0.07 stands at 7."""
+    """Return the position of a point on the axis, rounded so that a load ratio of 0.07 is at 7 %."""
     return round(point.load_ratio * 100, 9)
 
 

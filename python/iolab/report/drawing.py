@@ -1,6 +1,6 @@
-"""The lab's drawing: machines as boxes (children inside their parent), every link as a line below them with its ports.
+"""Draw a lab as SVG: machines are boxes (children inside their parent), links are lines between their ports.
 
-Knows only how to lay out and write SVG; what is drawn comes from `picture`.
+This module does the layout and the SVG; `picture` provides the content.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,40 +12,40 @@ from iolab.report.names import Names
 from iolab.report.picture import Box, Line, Picture, Port
 
 MOST_MACHINES = 12
-"""Machines that still make a readable drawing."""
+"""Maximum number of machines in a readable drawing."""
 CHARACTER = 7.2
-"""Width of a character at 12 px, generously [px]."""
+"""Upper estimate of the width of a character at 12 px [px]."""
 WIDEST = 940
-"""What a page of 1280 px has beside its table of contents; a wider lab is drawn as a ladder [px]."""
+"""Width of the page's content column at 1280 px; a wider lab is drawn as a ladder [px]."""
 SLOT = 84
 GAP = 20
 PAD = 12
 HEAD = 46
 LANE = 52
 ROW = 30.0
-"""From port to port, and from machine to machine [px]."""
+"""Distance between ports, and between machines [px]."""
 RAIL = 26.0
-"""From link to link [px]."""
+"""Distance between links [px]."""
 LONGEST = 44
-"""Characters of a link's attributes that are drawn; the text below the drawing has all."""
+"""Maximum length of a link's attributes in the drawing; the text below the drawing has all attributes."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabDrawing:
-    """The lab as picture and text."""
+    """The lab as a picture and as text."""
 
     svg: str
-    """Empty where the lab is too large to draw."""
+    """The drawing; empty if the lab is too large."""
     too_large: str
-    """Says so; empty where it is drawn."""
+    """Note that the lab is too large to draw; empty otherwise."""
     texts: tuple[str, ...]
-    """The same as sentences."""
+    """The information in the drawing, as sentences."""
     alt: str
-    """What the picture shows."""
+    """Alternative text of the picture."""
 
 
 def draw(seen: Picture, names: Names) -> LabDrawing:
-    """Draw the lab, and say the same in sentences."""
+    """Return the drawing of the lab and its description in sentences."""
     words = names.words
     listed = [_link_text(line, names) for line in seen.lines]
     texts = (*(_machine_text(box, names) for box in seen.boxes), *listed)
@@ -77,7 +77,7 @@ def _end(port: Port) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a machine's box lies [px]."""
+    """Position and size of a machine's box [px]."""
 
     box: Box
     x: float
@@ -87,7 +87,7 @@ class _Place:
 
 
 def render(seen: Picture, alt: str) -> str:
-    """Lay out the drawing and write it as SVG; colours are the page's CSS variables."""
+    """Return the drawing as SVG; colours are CSS variables of the page."""
     places: list[_Place] = []
     drops: dict[tuple[str, str], tuple[float, float]] = {}
     x = 1.0
@@ -156,7 +156,7 @@ def _xs(line: Line, drops: Mapping[tuple[str, str], tuple[float, float]]) -> lis
 
 
 def _lanes(lines: Sequence[Line], drops: Mapping[tuple[str, str], tuple[float, float]]) -> list[int]:
-    """Give every link the highest lane that is free over its whole width."""
+    """Assign to every link the highest lane that is free over its whole width."""
     taken: list[list[tuple[float, float]]] = []
     lanes = []
     for line in lines:
@@ -167,7 +167,7 @@ def _lanes(lines: Sequence[Line], drops: Mapping[tuple[str, str], tuple[float, f
 
 
 def _first_free(taken: list[list[tuple[float, float]]], low: float, high: float) -> int:
-    """Return the first row that is free between two places, and take it."""
+    """Return the first row that is free between two positions, and mark it as used."""
     row = next((i for i, used in enumerate(taken) if all(high < a or b < low for a, b in used)), len(taken))
     if row == len(taken):
         taken.append([])
@@ -217,17 +217,17 @@ def _svg_line(
 
 @dataclass(slots=True)
 class _Sheet:
-    """What has been drawn so far."""
+    """The drawing in progress."""
 
     boxes: list[str] = field(default_factory=list)
     ports: dict[tuple[str, str], float] = field(default_factory=dict)
-    """Machine and port to its height on the page [px]."""
+    """Vertical position of each port, by machine and port [px]."""
     right: float = 0.0
-    """Where the widest box ends [px]."""
+    """Right edge of the widest box [px]."""
 
 
 def _ladder(seen: Picture, children: Callable[[str | None], list[Box]], alt: str) -> str:
-    """Lay out the drawing and write it as SVG."""
+    """Return the drawing in ladder layout as SVG."""
     sheet = _Sheet()
     width = max((_width(box, children, frozenset()) for box in children(None)), default=0.0)
     y = 1.0
@@ -254,7 +254,7 @@ def _width(box: Box, children: Callable[[str | None], list[Box]], above: frozens
 
 
 def _inside(box: Box, children: Callable[[str | None], list[Box]], above: frozenset[str]) -> list[Box]:
-    """The machines on a machine; a circle of parents ends where it began."""
+    """Yield the machines inside a machine; a circular chain of parents ends at the machine itself."""
     return [] if box.name in above else children(box.name)
 
 
@@ -267,7 +267,7 @@ def _machine(
     sheet: _Sheet,
     above: frozenset[str],
 ) -> float:
-    """Draw a machine, its ports and what runs on it; return where it ends."""
+    """Draw a machine with its ports and children; return its lower edge."""
     at = len(sheet.boxes)
     bottom = y + HEAD
     for port in box.ports:
@@ -286,7 +286,7 @@ def _machine(
 
 
 def _rails(seen: Picture, ports: Mapping[tuple[str, str], float]) -> dict[str, int]:
-    """Give every link the nearest rail that is free over its whole height."""
+    """Assign to every link the nearest rail that is free over its whole height."""
     taken: list[list[tuple[float, float]]] = []
     rails: dict[str, int] = {}
     for line in seen.lines:

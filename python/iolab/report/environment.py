@@ -1,6 +1,6 @@
-"""The host's facts as entries, and what was in effect when trials ended: setting, value, place and cells.
+"""The host's facts, and the settings that were in effect during trials, with value, place and cells.
 
-Knows no key of a fact beyond its name, so that new facts show up by themselves.
+The module does not depend on individual facts, so new facts are shown without changes to it.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -15,35 +15,35 @@ from iolab.results.trial import Effect, Status
 from iolab.store.records import TrialRecord
 
 MOST_CHILDREN = 200
-"""Entries of one fact that are listed; facts.json in the run folder has all of them."""
+"""Maximum number of entries per fact in the report; facts.json in the run folder has all entries."""
 MOST_DEPTH = 4
 _UNITS = {
     "_bytes": ("byte", 1.0), "_ns": ("ns", 1.0), "_milli": ("", 1e-3), "_fps": ("frame/s", 1.0),
     "_bps": ("bit/s", 1.0), "_ratio": ("ratio", 1.0),
 }  # fmt: skip
-"""Ending of a fact's name to its unit, and what makes it that unit."""
+"""Unit for each suffix of a fact's name, and the conversion to this unit."""
 SHORT = frozenset({Effect.CONGESTION, Effect.QDISC, Effect.OFFLOADS, Effect.MTU, Effect.GOVERNOR})
-"""Settings that a terminal shows; the other formats have all."""
+"""Settings that the terminal shows; other formats show all settings."""
 MOST_PLACES = 6
-"""Places that are named for one value; the record has all."""
+"""Maximum number of places shown for one value; the record has all places."""
 MOST_CELLS = 3
-"""Cells that are named for one value."""
+"""Maximum number of cells shown for one value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One entry."""
+    """A fact for display."""
 
     name: str
-    """What it is called."""
+    """Name of the fact."""
     text: str
-    """Its value; empty where it has parts."""
+    """Value of the fact; empty if the fact has parts."""
     parts: "tuple[Fact, ...]" = ()
-    """What it is made of."""
+    """Parts of the fact."""
 
 
 def entries(facts: Mapping[str, object], words: Words) -> tuple[Fact, ...]:
-    """Turn facts.json into entries, plain ones first."""
+    """Return the facts in facts.json for display, plain values first."""
     found = [_fact(key, value, words, 0) for key, value in facts.items() if key != "schema"]
     return tuple(
         sorted((fact for fact in found if fact.text or fact.parts), key=lambda fact: bool(fact.parts))
@@ -64,20 +64,20 @@ def _fact(key: str, value: object, words: Words, depth: int) -> Fact:
     inner = list(islice(_inner(value), MOST_CHILDREN)) if depth < MOST_DEPTH else []
     if not inner:
         return Fact(name, _measured(key, value, words) or _text(value, words))
-    # The unit of a mapping's name is that of its numbers.
+    # The unit in a mapping's name applies to the numbers in the mapping.
     parts = [_fact(each + ending, part, words, depth + 1) for each, part in inner]
     return Fact(name, "", tuple(part for part in parts if part.text or part.parts))
 
 
 def _switches(value: Mapping[str, object], words: Words) -> tuple[Fact, ...]:
-    """Which of many switches are on and which off, e.g. an interface's offloads: two lines instead of fifty."""
+    """Return two lists, of enabled and of disabled switches (for example offloads), instead of an entry per switch."""
     states = ((words.text("on"), True), (words.text("off"), False))
     found = [(name, [key for key, each in value.items() if each is state]) for name, state in states]
     return tuple(Fact(name, words.listed(keys)) for name, keys in found if keys)
 
 
 def _inner(value: object) -> Iterator[tuple[str, object]]:
-    """The parts of a mapping, or of a list that holds more than plain values."""
+    """Return the parts of a mapping, or of a list with nested values."""
     if isinstance(value, Mapping):
         yield from ((str(key), part) for key, part in value.items())
     elif isinstance(value, list | tuple) and any(isinstance(part, Mapping | list | tuple) for part in value):
@@ -85,7 +85,7 @@ def _inner(value: object) -> Iterator[tuple[str, object]]:
 
 
 def _measured(key: str, value: object, words: Words) -> str:
-    """A fact whose name says its unit."""
+    """Return the text of a fact whose name contains a unit, with this unit; empty for other facts."""
     found = next((each for each in _UNITS if key.endswith(each)), None)
     if found is None or isinstance(value, bool) or not isinstance(value, int | float):
         return ""
@@ -122,22 +122,22 @@ def _text(value: object, words: Words) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value of a setting, at places where it was the same in the same trials."""
+    """One value of a setting, with the places that had this value in the same trials."""
 
     measure: str
-    """Of which trials."""
+    """Measure whose trials had this value."""
     setting: str
-    """Its name, as `record.in_effect` has it."""
+    """Name of the setting, as in `results.trial.Effect`."""
     value: str
-    """As the kernel shows it."""
+    """Value of the setting, as the kernel reports it."""
     places: tuple[str, ...]
-    """Machines, ports or flows."""
+    """Machines, ports or flows that had this value."""
     cells: tuple[Mapping[str, str], ...]
-    """Cells whose trials had it; empty: all of the measure."""
+    """Cells whose trials had this value; empty: all cells of the measure."""
 
 
 def values(trials: Sequence[TrialRecord]) -> tuple[Value, ...]:
-    """Return what was in effect in the trials that ended well, in the order of settings as they were read."""
+    """Return the settings in effect in successful trials, in the order in which they were read."""
     found: list[Value] = []
     measures = dict.fromkeys(trial.measure for trial in trials)
     for measure in measures:
@@ -166,7 +166,7 @@ def _of_measure(measure: str, trials: Sequence[TrialRecord]) -> Iterator[Value]:
 
 
 def in_effect_grid(trials: Sequence[TrialRecord], named: Names) -> Grid | None:
-    """Return the table of what was in effect; None where nothing was read."""
+    """Return the table of settings in effect; None if none were read."""
     found = values(trials)
     if not found:
         return None
@@ -205,7 +205,7 @@ def _listed(items: Sequence[str], most: int, named: Names) -> str:
 
 
 def short_lines(trials: Sequence[TrialRecord], named: Names, settings: Collection[str]) -> Iterator[str]:
-    """Yield what was in effect of some settings as a line for each; measures that had the same are named together."""
+    """Yield a line for each of the given settings; measures with equal values share a line."""
     words = named.words
     found = [one for one in values(trials) if one.setting in settings]
     alike: dict[tuple[str, str, str], dict[str, None]] = {}

@@ -1,4 +1,4 @@
-"""The formats of a report, a function each, and the table of them: what the commands call. Nothing is printed."""
+"""The report formats: a function per format, and the table of formats for the commands. Nothing is printed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,11 +48,12 @@ def html(
     words: Words = EN,
     read_stacks: Callable[[str], Mapping[str, str]] = lambda _: {},
 ) -> str:
-    """Render a run as one HTML file that fetches nothing.
+    """Return a run as one HTML file without external resources.
 
-    `read_series` gives the series of a trial by its key, `read_stacks` its profiles by machine, as folded stacks.
+    `read_series` returns the series of the trial with a key; `read_stacks` returns its profiles as folded stacks, by
+    machine.
     """
-    from iolab.report.page import render  # the charts' JavaScript is slow to load
+    from iolab.report.page import render  # the JavaScript of the charts is slow to import
 
     return render.page(run, analysis, experiment, version, read_series, read_stacks, words)
 
@@ -64,7 +65,7 @@ def markdown(
     version: str,
     words: Words = EN,
 ) -> str:
-    """Render a run as Markdown for a repository or a pull request."""
+    """Return a run as Markdown for a repository or a pull request."""
     return readme.text(run, analysis, version, words)
 
 
@@ -75,7 +76,7 @@ def pukiwiki(
     version: str,
     words: Words = EN,
 ) -> str:
-    """Render a run as a page of PukiWiki."""
+    """Return a run as a PukiWiki page."""
     return readme.text(run, analysis, version, words, PukiWiki())
 
 
@@ -86,7 +87,7 @@ def xlsx(
     version: str,
     words: Words = EN,
 ) -> bytes:
-    """Render a run as a workbook: a sheet per table."""
+    """Return a run as a workbook with a sheet per table."""
     from iolab.report.workbook import workbook
 
     return workbook(run, analysis, version, words)
@@ -100,26 +101,26 @@ def csv(
     rows: spreadsheet.Rows = "estimates",
     words: Words = EN,
 ) -> str:
-    """Render a run as CSV: a row per estimate, trial, ratio of directions, verdict or drop."""
+    """Return a run as CSV: a row per estimate, trial, ratio of directions, verdict or drop."""
     return spreadsheet.table(run, analysis, rows, words)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A report that is asked for."""
+    """Parameters with which a report is requested."""
 
     run: StoredRun
     analysis: Analysis
     experiment: Experiment
     version: str
-    """Of iolab."""
+    """Version of iolab."""
     rows: spreadsheet.Rows
-    """What a row of a CSV is."""
+    """Which rows a CSV report contains."""
     words: Words
-    """Its language."""
+    """Language of the report."""
 
     def by(self, write: Callable[[StoredRun, Analysis, Experiment, str, Words], str | bytes]) -> str | bytes:
-        """Return it as a function writes it that needs nothing else."""
+        """Return the report from a format function that needs no further parameters."""
         return write(self.run, self.analysis, self.experiment, self.version, self.words)
 
 
@@ -147,4 +148,4 @@ FORMATS: Mapping[str, Callable[[Wanted], str | bytes]] = MappingProxyType(
         "pukiwiki": lambda wanted: wanted.by(pukiwiki),
     }
 )
-"""By the name that `--format` has for each, which is its file's suffix as well."""
+"""Format functions by their names in `--format`, which are also the file suffixes."""

@@ -1,4 +1,4 @@
-"""`iolab show RUN --json` and `iolab compare --json`: documented, versioned formats (docs/reference/show-json.md)."""
+"""The versioned JSON formats of `iolab show RUN --json` and `iolab compare --json` (docs/reference/show-json.md)."""
 
 import json
 import math
@@ -16,6 +16,7 @@ from iolab.analysis.forwarding_types import (
 )
 from iolab.analysis.level_types import LevelsRatio
 from iolab.analysis.types import Analysis, CellKey, Estimate, Finding, Interval, cell_key
+from iolab.report import expectations
 from iolab.report.locale import EN, Words
 from iolab.report.sentences import counted
 from iolab.report.stated import stated, stated_all, warned
@@ -24,21 +25,21 @@ from iolab.results.verdict import Verdict as TrialVerdict
 from iolab.store.records import StoredRun, TrialRecord
 
 SHOW_SCHEMA = 2
-"""Version of `show --json`: additions keep it, changes and removals raise it."""
+"""Version of `show --json`: changed or removed keys increment it, new keys do not."""
 COMPARISON_SCHEMA = 1
-"""The same of `compare --json`."""
+"""Version of `compare --json`."""
 Document = Mapping[str, object]
-"""Plain JSON data, on its way out."""
+"""Plain JSON data for output."""
 RATES = (
     "forwarded_fps", "forwarded_strict_fps", "lower_fps", "upper_fps", "ci_low_fps", "ci_high_fps", "rate_fps",
     "forwarded_bps_l1", "forwarded_bps_l2", "loss_ratio",
 )  # fmt: skip
-"""Metrics of a whole cell whose means stand here together."""
+"""Metrics of a whole cell; one JSON object contains their means."""
 LEVELS_FIGURE = (
     "measure", "metric", "unit", "method", "over", "levels", "cell", "statistic", "values", "left_out", "mean", "min",
     "max", "ci", "limited_by",
 )  # fmt: skip
-"""The fields that stand in the document, of each type in its order; a metric stands there as two."""
+"""Fields of each type in the document, in this order; a metric becomes two fields."""
 FINDING = (
     "measure", "metric", "factor", "level", "reference", "conditions", "ratio", "ci", "shown", "each_direction",
     "better",
@@ -54,7 +55,7 @@ _AS_IT_IS = frozenset({str, int, bool, type(None)})
 
 
 def show_json(run: StoredRun, analysis: Analysis, words: Words = EN) -> str:
-    """Render a run and its estimates as JSON; values are in stored units, absent figures are null."""
+    """Return a run and its estimates as JSON; values are in stored units, missing figures are null."""
     document: Document = {
         "schema": SHOW_SCHEMA,
         "run": run.name,
@@ -72,12 +73,13 @@ def show_json(run: StoredRun, analysis: Analysis, words: Words = EN) -> str:
         "paths": [{"measure": measure, **_picked(path, PATH)} for measure, path in analysis.paths.items()],
         "streams": [_streams(found, words) for found in analysis.streams],
         "forwarding": [_forwarding(found, analysis, words) for found in analysis.forwarding],
+        "expectations": expectations.document(analysis.expectations),
     }
     return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
 
 def comparison_json(compared: Comparison, words: Words = EN) -> str:
-    """Render two runs side by side as JSON; ratios are run b over run a."""
+    """Return the comparison of two runs as JSON; ratios are those of run b to run a."""
     document: Document = {
         "schema": COMPARISON_SCHEMA,
         "run_a": compared.run_a,
@@ -97,7 +99,7 @@ def _each(found: Iterable[object], names: Sequence[str]) -> list[Document]:
 
 
 def _picked(found: object, names: Sequence[str]) -> dict[str, object]:
-    """Return some fields of a value as plain JSON data."""
+    """Return the named fields of a value as plain JSON data."""
     document: dict[str, object] = {}
     for name in names:
         value = getattr(found, name)
@@ -125,7 +127,7 @@ def _plain(value: object) -> object:
 
 
 def _finite(value: float | None) -> float | None:
-    """JSON has no infinity and no NaN."""
+    """Return a finite number, or None for infinity and NaN, which JSON does not have."""
     return value if value is not None and math.isfinite(value) else None
 
 
@@ -134,7 +136,7 @@ def _ends(interval: Interval | None) -> list[float | None] | None:
 
 
 def _quantity(of: Quantity) -> Document:
-    """Render what a figure is of: a name, and the dimensions that apply."""
+    """Return a quantity as its name and its dimensions."""
     return {"metric": of.name, "dimensions": of.dimensions.known()}
 
 
@@ -153,7 +155,7 @@ def _trial(trial: TrialRecord, words: Words) -> Document:
 
 
 def _metrics(metrics: Metrics) -> list[Document]:
-    """Write the metrics of a trial without making an object of each: a run has millions."""
+    """Return the metrics of a trial without creating an object per metric: a run has millions of metrics."""
     heads, limits = metrics.heads, metrics.limits
     return [
         {
@@ -172,7 +174,8 @@ def _metrics(metrics: Metrics) -> list[Document]:
 
 
 def _estimate(each: Estimate) -> Document:
-    """Write an estimate key by key: a run has thousands, and a walk over the names of fields takes twice the time."""
+    """Return an estimate, key by key: a run has thousands of estimates, and a loop over field names takes twice as
+    long."""
     return {
         "cell": dict(each.cell),
         "measure": each.measure,
@@ -197,7 +200,7 @@ def _estimate(each: Estimate) -> Document:
 
 
 def _finding(each: Finding) -> Document:
-    """A finding; what numpy concluded is no plain truth value."""
+    """Return a finding; numpy's booleans are converted to Python's."""
     said = {"shown": bool(each.shown), "each_direction": bool(each.each_direction)}
     return {**_picked(each, FINDING), **said}
 
@@ -222,7 +225,7 @@ def _compared(each: CellComparison) -> Document:
 
 
 def _forwarding(found: Forwarding, analysis: Analysis, words: Words) -> Document:
-    """Render everything that is known of one measure that sends frames, cell by cell."""
+    """Return all forwarding results of a measure, cell by cell."""
     own: dict[CellKey, dict[str, Estimate]] = {}
     for metric, estimates in analysis.estimates.of_measure(found.measure).items():
         for estimate in estimates if metric.dimensions.whole else ():
@@ -260,7 +263,7 @@ def _cell(
 
 
 def _loads(curves: Iterable[Curve]) -> list[Document]:
-    """Everything that was measured at shares of the rate, by rising load."""
+    """Return all results at load ratios, in ascending order of the load."""
     found: dict[float, list[Document]] = {}
     for curve in curves:
         for point in curve.points:
@@ -271,13 +274,13 @@ def _loads(curves: Iterable[Curve]) -> list[Document]:
 
 
 def _streams(found: StreamLimits, words: Words) -> Document:
-    """Render what limited the streams of a measure, cell by cell."""
+    """Return the limits of a measure's streams, cell by cell."""
     cells = [{"cell": dict(each.cell), "verdict": _verdict(each.verdict, words)} for each in found.cells]
     return {"measure": found.measure, "cells": cells}
 
 
 def _trial_verdict(verdict: TrialVerdict | Verdict, words: Words) -> Document:
-    """Render what limited a trial, and what shows it."""
+    """Return the limit of a trial and its evidence."""
     return {
         "limit": str(verdict.limit),
         "place": None if verdict.place is None else stated(verdict.place, words),

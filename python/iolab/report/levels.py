@@ -1,4 +1,4 @@
-"""Tables of figures over the levels of a factor, and of their ratios between two levels of another."""
+"""Tables of figures over the levels of a factor, and of their ratios between two levels of a different factor."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,31 +15,31 @@ from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun
 
 SUM, ONE = "forwarded_fps", "forwarded_per_direction_fps"
-"""The same rate, of all directions together and of each."""
+"""The forwarding rate of all directions together, and the rate per direction."""
 
 
 MOST_NAMED = 24
-"""Cells without a figure that a note names."""
+"""Maximum number of cells that a note lists as having no figure."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A figure, written."""
+    """A formatted figure."""
 
     cell: Mapping[str, str]
-    """Its row."""
+    """The cell that the table row represents."""
     levels: tuple[str, ...]
-    """What it is over."""
+    """Levels over which the figure is computed."""
     statistic: str
-    """Its column."""
+    """The statistic that the table column represents."""
     text: str
     """The figure with its interval."""
     n: int
-    """Blocks behind it."""
+    """Number of blocks from which the figure was computed."""
 
 
 def level_grids(measure: str, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
-    """Write every table of a measure: per factor and metric the figures, then their ratios."""
+    """Return all tables of a measure: for each factor and metric, the figures and then their ratios."""
     figures: dict[tuple[str, Quantity], list[LevelsFigure]] = {}
     for figure in analysis.levels_figures:
         if figure.measure == measure:
@@ -65,7 +65,7 @@ def level_grids(measure: str, run: StoredRun, analysis: Analysis, names: Names, 
 
 
 def _all_of_one(figures: Iterable[LevelsFigure], sums: Iterable[LevelsFigure]) -> bool:
-    """Tell whether one direction is all there is."""
+    """Whether the rates per direction equal the rates of all directions, because there is only one direction."""
     known = {(cell_key(each.cell), each.statistic): each.values for each in sums}
     return all(known.get((cell_key(each.cell), each.statistic)) == each.values for each in figures)
 
@@ -108,7 +108,7 @@ def _figure(each: LevelsFigure, by: numbers.Scale, names: Names) -> str:
 
 
 def _not_summed(lost: Sequence[LevelsLeftOut], names: Names) -> str:
-    """Name the cells that the table does not have, each with the levels of which there is something."""
+    """Return a note that names the cells without a figure, each with the levels for which there are results."""
     words = names.words
     cells = [
         words.text(
@@ -160,12 +160,13 @@ def _ratio(each: LevelsRatio, names: Names) -> str:
 
 
 def _folded(each: LevelsFigure | LevelsRatio) -> bool:
-    """Tell whether a table is a detail: the rate in bits stands behind that in frames."""
+    """Whether a table is folded as a detail; the rate in bits is folded, because it follows from the rate in frames."""
     return each.metric == Quantity(BITS)
 
 
 def _places(found: Sequence[LevelsFigure] | Sequence[LevelsRatio], names: Names) -> dict[str, str]:
-    """Say once what all figures are over; where they differ, the table has a column for it."""
+    """Return the values for the caption, which names the levels only if all figures share them; otherwise a column
+    lists the levels."""
     first, levels = found[0], {each.levels for each in found}
     over = names.factor(first.over)
     alike = names.words.listed(first.levels)
@@ -187,7 +188,10 @@ def _grid(
     *,
     folded: bool,
 ) -> Grid:
-    """A row per cell. `only` may leave some cells fewer levels: then a column says what each figure is over."""
+    """Return a table with a row per cell.
+
+    If the cells have different levels, a column lists the levels of each figure.
+    """
     words = names.words
     cells = {cell_key(each.cell): each.cell for each in entries}
     factors = factors_of(list(cells.values()), run)

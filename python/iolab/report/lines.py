@@ -1,4 +1,5 @@
-"""Sweeps of a number (frame size, MTU, window) as line charts: a line per level of the other factors, in few panels."""
+"""Line charts of sweeps (frame size, MTU, window): a line per combination of the levels of the other factors, in few
+panels."""
 
 import math
 import re
@@ -16,36 +17,36 @@ from iolab.report.tables import head
 from iolab.store.records import StoredRun
 
 MOST_LINES = 6
-"""Lines of one panel that an eye can follow."""
+"""Maximum number of lines in one panel."""
 NEAR_RATIO = 1.15
-"""How far above the largest value a limit is still shown."""
+"""Maximum ratio of a limit to the largest value at which the limit is still in the range of the axis."""
 
 Marks = Sequence[tuple[float, str]]
-"""Places on the axis of the sweep that mean something, and what they are called."""
+"""Named positions on the axis of the sweep."""
 References = Mapping[CellKey, float]
-"""A known limit per cell, in the metric's stored unit."""
+"""The known limit of each cell, in the metric's stored unit."""
 FEWEST_LEVELS = 3
-"""Two levels are a comparison, not a sweep."""
+"""Minimum number of levels in a sweep; two levels are a comparison."""
 MOST_APART = 0.007
-"""Between two lines at one level, as a share of the axis: some pixels."""
+"""Maximum horizontal distance of two lines at one level, as a ratio of the axis length: a few pixels."""
 DECADE = 10
 _QUANTITY = re.compile(r"[0-9][0-9.]*\s?[A-Za-zµμ/%]{0,6}")
-"""What may stand on an axis; anything else is not a quantity, whatever a parser makes of it."""
+"""Labels that may be on a numeric axis; other labels are not quantities, even if a parser accepts them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A factor as an axis."""
+    """A factor that is shown as the horizontal axis."""
 
     factor: str
-    """Its name in the plan."""
+    """Name of the factor in the plan."""
     positions: Mapping[str, float]
-    """Label to its place."""
+    """Position of each label on the axis."""
     log: bool
-    """Drawn on a logarithmic axis, because its levels are spread more evenly there."""
+    """Whether the axis is logarithmic, because the levels are spread more evenly on a logarithmic axis."""
 
     def beside(self, label: str, line: int, lines: int) -> float:
-        """The place of one of several lines at a level: a little apart, so that equal values do not hide each other."""
+        """Return the position of one of several lines at a level; small offsets keep equal values from overlapping."""
         places = list(self.positions.values())
         low, high, place = min(places), max(places), self.positions[label]
         spread = places if not self.log else [math.log(each) for each in places]
@@ -56,16 +57,16 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Which factor does what."""
+    """The roles of factors in a chart."""
 
     series: tuple[str, ...]
-    """One or two factors whose levels are lines: the first by colour, the second by dash."""
+    """One or two factors whose levels are lines: the first selects the colour, the second the dash."""
     outer: tuple[str, ...]
     """Factors whose levels are panels."""
 
 
 def choose(estimates: Sequence[Estimate], sweep: Sweep, run: StoredRun, most: int) -> Shown:
-    """Keep whole panels, those with the cells that differ most, in the plan's order."""
+    """Return the cells of the panels with the largest differences, whole panels only, in plan order."""
     first = estimates[0]
     outer = _layout(estimates, sweep, run).outer
     groups: dict[CellKey, list[int]] = {}
@@ -92,7 +93,7 @@ def chart(
     limits: References | None = None,
     marks: Marks = (),
 ) -> Chart:
-    """Draw one metric of one measure along a sweep; marks beyond its ends are left out."""
+    """Return the chart of one metric of one measure along a sweep; marks outside the axis are omitted."""
     estimates = shown.estimates
     by = numbers.scale(shown.metric.name, estimates[0].unit, [estimate.mean for estimate in estimates])
     layout = _layout(estimates, sweep, run)
@@ -131,14 +132,18 @@ def _within(place: float, sweep: Sweep) -> bool:
 
 
 def _room(values: Sequence[float], limits: Sequence[float]) -> tuple[float, float]:
-    """What the axis shows: the values, and of a limit above them only what is near, lest it flatten them."""
+    """Return the range of the axis: the values, and a limit above them if it is within `NEAR_RATIO`.
+
+    A higher limit would flatten the lines.
+    """
     low, high = domain(values)
     above = [limit for limit in limits if limit > high]
     return low, min(max(above, default=high), high * NEAR_RATIO)
 
 
 def _layout(estimates: Sequence[Estimate], sweep: Sweep, run: StoredRun) -> _Layout:
-    """As many lines as fit into a panel; of equal choices the factors written last."""
+    """Return the layout with the most lines that fit in a panel; of several such layouts, the one with the factors that
+    are last in the plan."""
     others = [factor for factor in panels.varied(estimates, run) if factor != sweep.factor]
     cells = cells_of(estimates)
     best: tuple[str, ...] = ()
@@ -167,7 +172,11 @@ def _grouped(estimates: Sequence[Estimate], outer: Sequence[str]) -> dict[CellKe
 def _lines(
     estimates: Sequence[Estimate], layout: _Layout, keys: Sequence[CellKey], names: Names
 ) -> tuple[Line, ...]:
-    """Colour and symbol follow the first factor, the dash the second, or also the first where there is no second."""
+    """Return the lines.
+
+    The colour and symbol of a line encode the first factor, and its dash encodes the second one; with only one factor,
+    the dash encodes this factor too.
+    """
     places = {
         factor: {
             label: index
@@ -202,7 +211,7 @@ def _panel(
     for estimate in sorted(group, key=lambda each: sweep.positions[each.cell[sweep.factor]]):
         series = keys.index(_part(estimate.cell, layout.series))
         at = estimate.cell[sweep.factor]
-        # Beside a limit every place must be exact: on a slope, one that is moved would seem to exceed it.
+        # With a limit in the chart, positions are exact: on a slope, a shifted point would appear to exceed the limit.
         x = sweep.positions[at] if limits else sweep.beside(at, series, len(keys))
         place: Row = {"x": finite(x), "series": str(series), "name": lines[series].name, "at": at}
         means.append({**place, **_mean(estimate, by, names)})
@@ -233,7 +242,7 @@ def _mean(estimate: Estimate, by: numbers.Scale, names: Names) -> Row:
 
 
 def _described(group: Sequence[Estimate], means: Sequence[Row], lines: Sequence[Line], names: Names) -> str:
-    """Each line by its ends."""
+    """Return a description of each line by its first and last point."""
     words = names.words
     listed = []
     for index, each in enumerate(lines):
@@ -261,11 +270,12 @@ _READERS: tuple[Callable[[object], float], ...] = (
     _plain, units.parse_bytes, units.parse_bits_per_second, units.parse_nanoseconds, units.parse_ratio,
 )  # fmt: skip
 _FIRST = "frame_size"
-"""The end of the factor's path that is the axis of every forwarding chart, however many levels others have."""
+"""Suffix of the factor path that is the axis of every forwarding chart, even if other factors have more levels."""
 
 
 def sweep_of(estimates: Sequence[Estimate], run: StoredRun) -> Sweep | None:
-    """Find the factor to draw as an axis: frame size, else the one with most levels; None where there is none."""
+    """Return the factor for the axis: the frame size, or the factor with the most levels; None: no factor is a
+    sweep."""
     found = []
     cells = cells_of(estimates)
     for factor in run.plan.factors:
@@ -277,7 +287,7 @@ def sweep_of(estimates: Sequence[Estimate], run: StoredRun) -> Sweep | None:
 
 
 def positions(labels: Sequence[str]) -> dict[str, float] | None:
-    """Read labels as quantities of one kind, smallest first; None where one is none, or two are equal."""
+    """Parse labels as quantities of one kind, in ascending order; None: a label is no quantity, or two are equal."""
     if not all(_QUANTITY.fullmatch(label) for label in labels):
         return None
     for read in _READERS:
@@ -291,13 +301,13 @@ def positions(labels: Sequence[str]) -> dict[str, float] | None:
 
 
 def logarithmic(places: Sequence[float]) -> bool:
-    """Tell whether places span a decade and the closest neighbours are further apart on a logarithmic axis."""
+    """Whether positions span a decade and their minimum gap is larger on a logarithmic axis."""
     if min(places) <= 0 or max(places) < DECADE * min(places):
         return False
     return _closest([math.log(place) for place in places]) > _closest(places)
 
 
 def _closest(places: Sequence[float]) -> float:
-    """The smallest gap as a share of the whole axis."""
+    """Return the minimum gap as a ratio of the axis length."""
     ordered = sorted(places)
     return min(after - before for before, after in pairwise(ordered)) / (ordered[-1] - ordered[0])

@@ -1,4 +1,4 @@
-"""What things are called in a report: factors, levels, cells, measures and metrics."""
+"""Display names of factors, levels, cells, measures and metrics."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -11,67 +11,71 @@ from iolab.results.metric import Dimensions, Quantity
 from iolab.units import format_bits_per_second, format_bytes
 
 _ABSTRACT = re.compile(r"none|on|off|yes|no|auto|default|[\d.,]+ *[A-Za-z/%]*")
-"""Levels that say nothing without their factor's name: MTU 9000, but not 'iSCSI in VM'."""
+"""Levels that are unclear without the factor's name: `9000` becomes 'MTU 9000', but 'iSCSI in VM' is unchanged."""
 _NAMELESS = frozenset({"device", "guest", "kernel"})
-"""Roles of threads that need not be named: the port or the thread's own name says which it is."""
+"""Thread roles that are not shown, because the port or the thread name identifies the role."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names of one run's factors, as short as they can be without becoming ambiguous."""
+    """Display names for one run; they are as short as possible without ambiguity."""
 
     words: Words
-    """The language."""
+    """Language of the names."""
     factors: Mapping[str, str]
-    """Factor to what it is called."""
+    """Display name of each factor."""
     fixed: frozenset[str] = frozenset()
-    """Factors that have one level in the whole run: said once, and left out of cells' names."""
+    """Factors with only one level in the whole run; this level is shown once, and omitted from cell names."""
 
     def factor(self, name: str) -> str:
-        """Name a factor."""
+        """Return the display name of a factor."""
         return self.factors.get(name, name)
 
     def level(self, factor: str, label: str) -> str:
-        """Name a level so that it can stand alone: 'MTU 9000', 'one-way', 'offload off'."""
+        """Return a display name that identifies a level without naming its factor: 'MTU 9000', 'one-way', 'offload
+        off'."""
         speaks = "." not in factor or factor.rpartition(".")[2] in self.words.terms("speaking")
         if speaks and not _ABSTRACT.fullmatch(label):
             return label
         return self._level(factor, label)
 
     def subject(self, factor: str, label: str) -> str:
-        """Name a level where nothing around it says what it is about: 'pairs second', but 'virtio-net'."""
+        """Return a level as the subject of a sentence, with its factor if needed: 'pairs second', but 'virtio-net'."""
         speaks = "." in factor and self.level(factor, label) == label
         return label if speaks else self._level(factor, label)
 
     def _level(self, factor: str, label: str) -> str:
-        """Name a level with its factor, unless it begins with the factor's name: loaded, not load loaded."""
+        """Return a level with its factor, unless the level begins with the factor's name: loaded, not load loaded."""
         name = self.factor(factor)
         if label.casefold().startswith(name.casefold()):
             return label
         return self.words.text("level", factor=name, level=label)
 
     def cell(self, cell: Mapping[str, str], without: Collection[str] = ()) -> str:
-        """Name a cell by those of its levels that tell it from others."""
+        """Return the display name of a cell: the levels that distinguish it from other cells."""
         left_out = {*without, *self.fixed}
         return self.words.listed(
             self.level(factor, label) for factor, label in cell.items() if factor not in left_out
         )
 
     def bare(self, cell: Mapping[str, str], factors: Iterable[str]) -> str:
-        """Name a cell by the labels of some factors alone, for places under a head that names them."""
+        """Return the labels of some factors in a cell, for tables whose title names the factors."""
         return " · ".join(cell[factor] for factor in factors if factor in cell)
 
     def measure(self, name: str) -> str:
-        """Name a measure, in its customary spelling where there is one."""
+        """Return the display name of a measure."""
         return self.words.name("measures", name)
 
     def measured(self, measure: str, of: Quantity) -> str:
-        """Name a metric of a measure; a measure called by a word of the metric has no name of its own there."""
+        """Return the name of a measure and its metric.
+
+        If the metric's name contains the measure's name, return only the metric.
+        """
         metric = self.metric(of)
         return metric if self.measure(measure) in metric.split(" ") else f"{self.measure(measure)} {metric}"
 
     def metric(self, of: Quantity) -> str:
-        """Name a metric, with what it is about: latency p99 at 50 %, received near → far."""
+        """Return the display name of a metric with its dimensions: latency p99 at 50 %, received near → far."""
         name = self.words.find(f"metrics.{of.name}.name") or of.name
         load_ratio = of.dimensions.load_ratio
         component = self.component(replace(of.dimensions, load_ratio=None))
@@ -81,7 +85,7 @@ class Names:
         return self.words.text(key, metric=name, load=load(load_ratio), component=component)
 
     def component(self, about: Dimensions) -> str:
-        """Name what a metric is about: near → far, cpu1, generator tester.p0, dut vCPU 0; empty: the whole."""
+        """Return the dimensions of a metric: near → far, cpu1, generator tester.p0, dut vCPU 0; empty: none apply."""
         parts = (
             about.machine,
             _arrow(about.flow),
@@ -102,12 +106,12 @@ class Names:
         return " ".join(part for part in parts if part)
 
     def definition(self, name: str) -> str | None:
-        """Say in one line what a metric means; None where it is not known here."""
+        """Return the one-line definition of a metric; None if the metric has no definition."""
         return self.words.find(f"metrics.{name}.definition")
 
 
 def load(ratio: float) -> str:
-    """Write an offered load as a share: 50 %."""
+    """Return an offered load as a percentage: 50 %."""
     return f"{ratio * 100:.6g} %"
 
 
@@ -116,7 +120,7 @@ def _arrow(ends: str | None) -> str:
 
 
 def names(factors: Iterable[str], words: Words, fixed: Iterable[str] = ()) -> Names:
-    """Name every factor by the last part of its path, and by more of it where two would be called alike."""
+    """Return the names of factors: the last part of each path, with further parts if two names would be equal."""
     wanted = tuple(dict.fromkeys(factors))
     same = frozenset(fixed)
     for parts in range(1, 6):
@@ -127,7 +131,7 @@ def names(factors: Iterable[str], words: Words, fixed: Iterable[str] = ()) -> Na
 
 
 def names_of(plan: Plan, words: Words) -> Names:
-    """Name the factors of a run."""
+    """Return the display names for a run."""
     return names([factor.name for factor in plan.factors], words, plan.fixed())
 
 

@@ -1,6 +1,6 @@
-"""How figures are written: units people read, and never more digits than the interval supports.
+"""Formatting of figures: readable units, and only digits that the interval supports.
 
-Unit scaling and rounding only; nothing here concludes anything.
+The module only scales and rounds; it draws no conclusions.
 """
 
 import math
@@ -14,23 +14,23 @@ from iolab.results.metric import LARGER
 MINUS = "−"
 NBSP = "\u00a0"
 FIGURE_SPACE = "\u2007"
-"""As wide as a digit."""
+"""A space as wide as a digit."""
 PUNCTUATION_SPACE = "\u2008"
-"""As wide as a full stop."""
+"""A space as wide as a full stop."""
 SHOWN_P = 0.05
-"""Corrected p-value below which a difference counts as shown."""
+"""Corrected p-value below which a difference is significant."""
 MOST_DIGITS = 5
-"""Significant digits beyond which a measured figure is only noise to a reader."""
+"""Maximum number of significant digits of a measured figure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From the stored unit to the one shown."""
+    """Conversion from the stored unit to the shown unit."""
 
     factor: float
-    """What a stored value is multiplied by."""
+    """Factor by which stored values are multiplied."""
     unit: str
-    """As shown; empty for plain numbers."""
+    """The shown unit; empty for plain numbers."""
 
 
 _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
@@ -48,14 +48,14 @@ _ONE_UNIT: dict[str, tuple[float, str]] = {
     "disk_bytes_per_s": (2.0**20, "MiB/s"),
     "disk_operations_per_s": (1.0, "op/s"),
 }
-"""Metrics that have one unit in every table and sentence, so that phases and runs can be read side by side."""
+"""Metrics with a fixed unit in every table and sentence, so that phases and runs are easy to compare."""
 _PLAIN = frozenset({"", "1", "count", "index", "number"})
 _UNITLESS_METRICS = frozenset({"fairness"})
-"""Ratios that are an index, not a share: read as 0.98, not as 98 %."""
+"""Ratios that are an index and not a percentage: 0.98, not 98 %."""
 
 
 def scale(metric: str, unit: str, magnitudes: Iterable[float]) -> Scale:
-    """Choose the unit in which a column of figures is read best: its middle figure is 1 or more."""
+    """Return the unit in which the median of a column of figures is 1 or more."""
     if unit in _PLAIN or metric in _UNITLESS_METRICS:
         return Scale(1.0, "")
     if metric in _ONE_UNIT and unit in _STEPS:
@@ -73,15 +73,15 @@ def scale(metric: str, unit: str, magnitudes: Iterable[float]) -> Scale:
 
 
 def duration(ns: int) -> str:
-    """Write a time that was chosen, not measured: 100 µs."""
+    """Return a configured (not measured) time as text: 100 µs."""
     by = scale("", "ns", (ns,))
     return f"{ns * by.factor:g} {by.unit}"
 
 
 def decimals_for(half_width: float, value: float) -> int:
-    """How many decimals an uncertainty supports: one digit of it, two where it begins with 1.
+    """Return the decimals that show one significant digit of an uncertainty, or two if its first digit is 1.
 
-    Follows the rounding of the Particle Data Group (introduction, 5.3) in the spirit of the GUM, 7.2.6.
+    The rule follows the Particle Data Group (introduction, 5.3) and the GUM, 7.2.6.
     """
     size = abs(value)
     most = MOST_DIGITS - 1 - _exponent(size) if size else MOST_DIGITS
@@ -93,12 +93,12 @@ def decimals_for(half_width: float, value: float) -> int:
 
 
 def decimals_measured(half_width: float, value: float) -> int:
-    """Decimals of a measured figure: as many as its uncertainty supports, and three digits at least."""
+    """Return the decimals of a measured figure: as many as its uncertainty supports, and at least three digits."""
     return max(decimals_for(half_width, value), decimals_for(0.0, value))
 
 
 def decimals_exact(value: float) -> int:
-    """Decimals of a figure that was chosen, not measured: as many as it has, within reason."""
+    """Return the decimals of a configured (not measured) figure: those that the figure has, at most six."""
     return next(
         (decimals for decimals in range(6) if math.isclose(round(value, decimals), value, rel_tol=1e-9)), 6
     )
@@ -109,7 +109,7 @@ def _exponent(size: float) -> int:
 
 
 def fixed(value: float, decimals: int, *, signed: bool = False) -> str:
-    """Write a number with a real minus sign; a zero has no sign."""
+    """Return a number as text with a true minus sign; zero has no sign."""
     text = f"{value:.{decimals}f}"
     if not text.strip("-0."):
         return text.lstrip("-")
@@ -119,39 +119,40 @@ def fixed(value: float, decimals: int, *, signed: bool = False) -> str:
 
 
 def half_width(estimate: Estimate) -> float:
-    """What the digits of an estimate's figures are chosen by: its interval, else the spread of its trials."""
+    """Return half the width of the interval, or of the range of the trials; it determines the number of digits."""
     if estimate.ci is not None:
         return (estimate.ci.high - estimate.ci.low) / 2
     return (estimate.max - estimate.min) / 2
 
 
 def estimate_decimals(estimate: Estimate, by: Scale) -> int:
-    """Decimals for every figure of one estimate."""
+    """Return the decimals for all figures of an estimate."""
     if estimate.unit == "count" and not estimate.mean % 1:
         return 0
     return decimals_measured(half_width(estimate) * by.factor, estimate.mean * by.factor)
 
 
 def trial_decimals(value: float, by: Scale, decimals: int) -> int:
-    """Decimals of a single trial: as many as its cell's mean has, and three digits at least; a count has none."""
+    """Return the decimals of one trial: as many as the cell's mean has, and at least three significant digits; no
+    decimals for a count."""
     return max(decimals, decimals_for(0.0, value * by.factor)) if by.unit else decimals
 
 
 def figure(value: float | None, by: Scale, decimals: int, words: Words) -> str:
-    """One figure without its unit."""
+    """Return a figure without its unit."""
     if value is None or not math.isfinite(value):
         return words.text("none")
     return fixed(value * by.factor, decimals)
 
 
 def quantity(value: float | None, by: Scale, decimals: int, words: Words) -> str:
-    """One figure with its unit."""
+    """Return a figure with its unit."""
     text = figure(value, by, decimals, words)
     return f"{text}{NBSP}{by.unit}" if by.unit and text != words.text("none") else text
 
 
 def interval(ci: Interval | None, by: Scale, words: Words) -> str:
-    """An interval in the shown unit, with as many digits as its width deserves."""
+    """Return an interval in the shown unit, with as many digits as its width supports."""
     if ci is None:
         return words.text("none")
     decimals = decimals_for((ci.high - ci.low) / 2 * by.factor, max(abs(ci.low), abs(ci.high)) * by.factor)
@@ -160,7 +161,7 @@ def interval(ci: Interval | None, by: Scale, words: Words) -> str:
 
 
 def percent(ratio: float, decimals: int | None = None) -> str:
-    """A size in percent without a sign, e.g. the smallest detectable change."""
+    """Return a ratio as a percentage without a sign, for example the smallest detectable change."""
     size = ratio * 100
     if decimals is None:
         decimals = 0 if size >= 10 else decimals_for(size / 10, size)
@@ -169,18 +170,18 @@ def percent(ratio: float, decimals: int | None = None) -> str:
 
 
 def at_least(text: str, bounded: bool, words: Words) -> str:
-    """Mark a figure that is only a lower bound: ≥ 99.5."""
+    """Return a figure, marked if it is a lower bound: ≥ 99.5."""
     return words.text("at_least", figure=text) if bounded and text != words.text("none") else text
 
 
 def mean(estimate: Estimate, by: Scale, words: Words) -> str:
-    """The mean of an estimate without its unit; at least that much, where some trials have only a lower bound."""
+    """Return the mean of an estimate without its unit; marked as a lower bound if some trials are lower bounds."""
     text = figure(estimate.mean, by, estimate_decimals(estimate, by), words)
     return at_least(text, estimate.bounds > 0, words)
 
 
 def change(ratio: float | None, ci: Interval | None, words: Words) -> str:
-    """A ratio as a percent change with its sign, and its interval where there is one: +41 % [38, 44]."""
+    """Return a ratio as a signed percentage with its interval, if there is one: +41 % [38, 44]."""
     if ratio is None or not math.isfinite(ratio):
         return words.text("none")
     percent_change = (ratio - 1) * 100
@@ -195,32 +196,35 @@ def change(ratio: float | None, ci: Interval | None, words: Words) -> str:
 
 
 def judged(text: str, ratio: float | None, better: str, words: Words) -> str:
-    """Say beside a change whether it is for the better; `better` is empty where that is not known."""
+    """Return a change with the note "better" or "worse"; without the note if `better` is empty."""
     if not better or ratio is None or ratio == 1:
         return text
     return words.text("better" if (ratio > 1) == (better == LARGER) else "worse", change=text)
 
 
 def is_shown(p_value: float | None) -> bool:
-    """Tell whether a difference counts as shown, by its corrected p-value; None: there is none."""
+    """Whether a difference is significant according to its corrected p-value; None: there is no p-value."""
     return p_value is not None and p_value < SHOWN_P
 
 
 def judged_estimate(estimate: Estimate, words: Words) -> str:
-    """The change of an estimate against the baseline, and whether it is for the better where a difference is shown."""
+    """Return the change of an estimate against the baseline, with the note "better" or "worse" if the change is
+    significant."""
     text = change(estimate.ratio, estimate.ratio_ci, words)
     return judged(text, estimate.ratio, estimate.better if is_shown(estimate.p_value) else "", words)
 
 
 def directed(text: str, better: str, words: Words) -> str:
-    """Say beside a metric's name which of two values is the better one; `better` is empty where that is not known."""
+    """Return a metric's name with a note that says whether higher or lower is better; without the note if `better` is
+    empty."""
     if not better:
         return text
     return words.text("larger_is_better" if better == LARGER else "smaller_is_better", metric=text)
 
 
 def _end(value: float, decimals: int) -> str:
-    """An end of an interval; one that would be rounded onto zero says on which side of it it is."""
+    """Return an endpoint of an interval as text; a non-zero endpoint that would be rounded to zero is written as < 0 or
+    > 0."""
     text = fixed(value, decimals)
     if value and not float(f"{value:.{decimals}f}"):
         return f"{'>' if value > 0 else '<'}{NBSP}{text}"
@@ -228,7 +232,7 @@ def _end(value: float, decimals: int) -> str:
 
 
 def p_value(p: float | None, words: Words) -> str:
-    """A probability: no zero, no false precision."""
+    """Return a p-value as text, never as 0 and without excess digits."""
     if p is None or not math.isfinite(p):
         return words.text("none")
     if p < 0.001:
@@ -237,7 +241,7 @@ def p_value(p: float | None, words: Words) -> str:
 
 
 def align(texts: Sequence[str], digit: str = FIGURE_SPACE, point: str = PUNCTUATION_SPACE) -> list[str]:
-    """Pad figures of one column on the right so that their decimal points stand under each other."""
+    """Pad the figures of a column on the right so that their decimal points are aligned."""
     longest = max((_fraction(text) for text in texts), default=0)
     return [
         text + _padding(longest, _fraction(text), digit, point) if _is_number(text) else text

@@ -1,6 +1,7 @@
-"""Series of trials as small panels of one size: quantities of one name share a scale, and all share the time.
+"""Small charts of a trial's series: series with the same name share the vertical scale, and all series share the time
+axis.
 
-What is drawn from it is the page's and the terminal's business.
+The page and the terminal draw the charts.
 """
 
 from collections.abc import Sequence
@@ -20,50 +21,53 @@ from iolab.store.records import TrialRecord
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Panel:
-    """One series."""
+    """The chart of one series."""
 
     title: str
-    """What it is about: near → far, cpu1; empty: the whole trial."""
+    """Dimensions of the series: near → far, cpu1; empty: the whole trial."""
     figures: str
-    """Its least, mean and largest value."""
+    """Minimum, mean and maximum."""
     columns: Thinned
-    """Its course [stored unit]."""
+    """Minimum, mean and maximum over time [stored unit]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """The series of one name."""
+    """The series with the same name."""
 
     title: str
-    """What they are of."""
+    """Display name of the series."""
     top: float
-    """Where their common scale ends; it begins at 0 [stored unit]."""
+    """Upper end of their common scale, which starts at 0 [stored unit]."""
     top_text: str
-    """The same, with its unit."""
+    """Upper end of the scale as text with its unit."""
     panels: tuple[Panel, ...]
-    """One per series, in their order; where there are too many, of those with the largest values."""
+    """One panel per series, in order; if there are too many series, only those with the largest values have panels."""
     left_out: int
-    """Series of this name that have no panel."""
+    """Number of series with this name that have no panel."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrialPanels:
-    """One trial."""
+    """The charts of one trial."""
 
     title: str
     """Measure, cell and block."""
     key: str
-    """Its key in the run folder."""
+    """Key of the trial in the run folder."""
     duration: str
-    """From the first reading to the last point."""
+    """Time from the first reading to the last point."""
     groups: tuple[Group, ...]
-    """In the order of the record: what was measured first, then what instruments saw."""
+    """Groups in record order: measured series first, then those of instruments."""
 
 
 def panels(
     trial: TrialRecord, series: Sequence[Series], named: Names, columns: int, most: int
 ) -> TrialPanels | None:
-    """Lay out a trial in panels of at most `columns` columns, `most` of a name; None: it stored no series."""
+    """Return the panels of a trial with at most `columns` columns and `most` panels per name.
+
+    The result is None if no series is stored.
+    """
     series = [each for each in series if each.over is Over.TIME]
     if not series:
         return None
@@ -80,7 +84,7 @@ def panels(
 
 
 def title(trial: TrialRecord, named: Names) -> str:
-    """Say which trial it is: measure, cell, block."""
+    """Return the name of a trial: measure, cell, block."""
     words = named.words
     cell = named.cell(trial.cell)
     text = words.text("over_time.trial_of") if cell else words.text("over_time.trial")
@@ -109,9 +113,7 @@ def _panel(series: Series, end_ns: int, named: Names, columns: int) -> Panel:
     least, mean, most = (
         (float(known.min()), float(known.mean()), float(known.max())) if len(known) else (0.0, 0.0, 0.0)
     )
-    by = numbers.scale(
-        series.name, series.unit, [most]
-    )  # a port with a thousandth of the rate has its own unit
+    by = numbers.scale(series.name, series.unit, [most])  # a port with a much lower rate has a smaller unit
     figures = named.words.text(
         "over_time.figures",
         min=_bare(least, by, named),

@@ -1,4 +1,4 @@
-"""Tables of what measures that send frames found: ratios of directions, means of several metrics, steps of load."""
+"""Tables of measures that send frames: ratios of directions, means of several metrics, steps of load curves."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,21 +11,22 @@ from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun
 
 BITS = "forwarded_bps_l2"
-"""The rate in bits: it has a table like that of the rate in frames."""
+"""Metric of the rate in bits/s, which gets a table like that of the rate in frames/s."""
 MOST_COLUMNS = 14
-"""Figures of one table; CSV has the others."""
+"""Maximum number of figures in one table; the CSV has all figures."""
 WHOLE = ("offered_fps", "forwarded_fps", "loss_ratio", "latency_p50_ns", "latency_p99_ns", "host_cpu_ratio")
-"""Figures of the whole, in the order of the columns; what single threads did comes after them."""
+"""Figures of the whole cell, in column order; figures per thread follow."""
 PARTS = "thread_cpu_ratio"
 MOST_PARTS = 6
-"""Threads that get a column."""
+"""Maximum number of threads that get a column."""
 
 Column = Mapping[tuple[CellKey, float], float]
-"""Cell and load to the median of its trials, in the stored unit."""
+"""Median of the trials for each cell and load ratio, in the stored unit."""
 
 
 def direction_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
-    """Both ways over one way of mean, min and max, per configuration."""
+    """Return a table with a row per configuration: the ratios of mean, min and max with traffic both ways to those with
+    traffic one way."""
     words = names.words
     factors = factors_of([each.cell for each in found.ratios], run)
     rows = [
@@ -48,7 +49,7 @@ def direction_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -
 def bits_grid(
     estimates: Sequence[Estimate], found: Forwarding, run: StoredRun, names: Names, most: int
 ) -> Grid:
-    """Mean, min and max of the rate in bits, a row per cell."""
+    """Return the table of mean, min and max of the rate in bits/s, with a row per cell."""
     words = names.words
     by = numbers.scale(BITS, estimates[0].unit, [each.mean for each in estimates])
     factors = columns(estimates, run)
@@ -94,13 +95,13 @@ def _ratio(each: DirectionRatio, names: Names) -> list[str]:
 
 
 def factors_of(cells: Sequence[Mapping[str, str]], run: StoredRun) -> tuple[str, ...]:
-    """Factors that tell the cells apart, in the plan's order."""
+    """Return the factors that distinguish the cells, in plan order."""
     used = {factor for cell in cells for factor in cell}.difference(run.plan.fixed())
     return tuple(factor.name for factor in run.plan.factors if factor.name in used)
 
 
 def left_out(shown: int, total: int, names: Names) -> tuple[str, ...]:
-    """Say how many cells are not shown."""
+    """Return a note with the number of omitted cells."""
     text = names.words.text("packets.cells_left_out")
     return (text.format(shown=shown, total=total),) if shown < total else ()
 
@@ -113,7 +114,7 @@ def metrics_grid(
     names: Names,
     most: int,
 ) -> Grid:
-    """Means of some metrics, a row per cell."""
+    """Return the table of the means of some metrics, with a row per cell."""
     kept = dict(list(wanted.items())[:MOST_COLUMNS])
     cells = {cell_key(each.cell): each.cell for estimates in kept.values() for each in estimates}
     factors = columns([each for estimates in kept.values() for each in estimates], run)
@@ -150,7 +151,7 @@ def _column(
 
 
 def curve_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
-    """Write every step of as many whole curves as fit."""
+    """Return the table of load curves, each with all of its steps; curves that do not fit are omitted."""
     words = names.words
     columns = _columns(found.curves)
     cells = run.plan.in_order({cell_key(each.cell): each.cell for each in found.curves}.values())
@@ -180,7 +181,7 @@ def curve_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Gr
 
 
 def _columns(curves: Sequence[Curve]) -> dict[tuple[Quantity, str], dict[tuple[CellKey, float], float]]:
-    """Quantity and unit to its figures."""
+    """Return a mapping from quantity and unit to figures."""
     wanted = [each for name in WHOLE for each in curves if each.metric == Quantity(name)]
     parts = list(dict.fromkeys(each.metric for each in curves if each.metric.name == PARTS))[:MOST_PARTS]
     wanted += [each for part in parts for each in curves if each.metric == part]

@@ -1,4 +1,4 @@
-"""Measures that send frames, as text: ratios of directions, bounds, latency, CPU, verdicts, balance sheets."""
+"""Text about measures that send frames: ratios of directions, bounds, latency, CPU use, verdicts, frame accounting."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,8 +12,6 @@ from iolab.analysis.forwarding_types import (
     Verdict,
 )
 from iolab.analysis.types import Analysis, Estimate
-from iolab.messages.programs import PROGRAM_CODES
-from iolab.messages.streams import AllCpusBusy, ProgramRan
 from iolab.report import numbers
 from iolab.report.environment import Fact, entries
 from iolab.report.locale import Words
@@ -30,12 +28,13 @@ from iolab.report.packet_tables import (
 )
 from iolab.report.sentences import MOST_DETECTABLE, capital
 from iolab.report.tables import Grid
+from iolab.report.verdicts import cause, limited_by, verdict_sentence
 from iolab.results.metric import Quantity
 from iolab.results.packets import Drop
 from iolab.store.records import StoredRun
 
 CALIBRATION, HOSTS = "calibration", "hosts"
-"""Key of facts.json under which the instrument's own limits are stored."""
+"""Keys of facts.json that contain the calibration of the instrument."""
 BOUNDS = (
     "forwarded_fps", "with_burst_fps", "forwarded_strict_fps", "conditional_fps", "lower_fps", "upper_fps",
     "ci_low_fps", "ci_high_fps", "search_min_fps", "search_mean_fps", "search_max_fps", "forwarded_bps_l1",
@@ -45,21 +44,21 @@ SHORT_BOUNDS = ("with_burst_fps", "forwarded_strict_fps", "lower_fps", "upper_fp
 LATENCIES = ("latency_p50_ns", "latency_p99_ns")
 CPUS = ("thread_cpu_ratio", "cpu_busy_ratio", "host_cpu_ratio")
 MOST_OPEN = 24
-"""Rows of a table of sentences that a page shows at once."""
+"""Maximum number of rows in a table of sentences that a page shows unfolded."""
 MOST_CLAUSES = 3
-"""Clauses of one verdict where there is little room."""
+"""Maximum number of clauses of one verdict in a short format."""
 MOST_STEPS = 36
-"""Steps of load curves in a terminal: three curves of twelve."""
+"""Maximum number of load curve steps in a terminal: three curves of twelve steps."""
 MOST_CAUSES = 6
-"""Different causes that have a sentence."""
+"""Maximum number of causes that get a sentence."""
 MOST_DROPS = 4
-"""Named drops of one cell that are listed one by one."""
+"""Maximum number of named drops of one cell that are listed."""
 
 
 def result_grids(
     found: Forwarding, run: StoredRun, analysis: Analysis, names: Names, most: int
 ) -> list[Grid]:
-    """Tables that belong to the results: ratios of directions, bounds, latency and CPU at the found rate."""
+    """Return the result tables: ratios of directions, bounds, latency and CPU use at the resulting rate."""
     words = names.words
     own = analysis.estimates.of_measure(found.measure)
     grids = _rates(found, own.get(Quantity(BITS), ()), run, names, most)
@@ -81,20 +80,20 @@ def result_grids(
 
 
 def _at_rate(metric: Quantity) -> bool:
-    """Tell whether a metric is a latency at one load of several."""
+    """Whether a metric is the latency at one of several loads."""
     return metric.name in LATENCIES and metric.dimensions.load_ratio is not None
 
 
 def _rates(
     found: Forwarding, bits: Sequence[Estimate], run: StoredRun, names: Names, most: int
 ) -> list[Grid]:
-    """The rate in bits, and ratios of directions."""
+    """Return the tables of the rate in bits/s and of the ratios of directions."""
     grids = [bits_grid(bits, found, run, names, most)] if bits else []
     return [*grids, direction_grid(found, run, names, most)] if found.ratios else grids
 
 
 def short_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
-    """What a terminal has room for: ratios and the main bounds."""
+    """Return the tables for a terminal: ratios and the main bounds."""
     own = analysis.estimates.of_measure(found.measure)
     grids = _rates(found, own.get(Quantity(BITS), ()), run, names, most)
     wanted = {metric: own[metric] for metric in map(Quantity, SHORT_BOUNDS) if metric in own}
@@ -106,7 +105,7 @@ def short_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: Na
 
 
 def limit_lines(analysis: Analysis, names: Names) -> list[str]:
-    """A sentence per cause: how many cells of a measure it limited."""
+    """Return a sentence per cause, with the number of the measure's cells that this cause limited."""
     words = names.words
     lines: list[str] = []
     for streams in analysis.streams:
@@ -124,14 +123,14 @@ def limit_lines(analysis: Analysis, names: Names) -> list[str]:
 
 def _limited(measure: str, verdicts: Sequence[Verdict], names: Names) -> Iterator[str]:
     words = names.words
-    causes = Counter((_cause(verdict, names), verdict.doubtful) for verdict in verdicts)
-    for (cause, doubtful), count in causes.most_common(MOST_CAUSES):
+    causes = Counter((cause(verdict, names), verdict.doubtful) for verdict in verdicts)
+    for (limit, doubtful), count in causes.most_common(MOST_CAUSES):
         sentence = words.text("packets.limited_probably") if doubtful else words.text("packets.limited")
-        yield sentence.format(measure=names.measure(measure), count=count, total=len(verdicts), limit=cause)
+        yield sentence.format(measure=names.measure(measure), count=count, total=len(verdicts), limit=limit)
 
 
 def stream_grid(found: StreamLimits, run: StoredRun, names: Names, most: int) -> Grid:
-    """The same of streams: a sentence per cell, with in how many of its trials that was the limit."""
+    """Return the table of stream limits: a sentence per cell, with the number of trials that had this limit."""
     words = names.words
     factors = factors_of([each.cell for each in found.cells], run)
     rows = tuple((*_levels(each, factors), *_verdict(each, names)) for each in found.cells[:most])
@@ -150,7 +149,7 @@ def stream_grid(found: StreamLimits, run: StoredRun, names: Names, most: int) ->
 
 
 def verdict_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
-    """A sentence per cell: what limited it, with the figures that say so."""
+    """Return the table of verdicts: a sentence per cell with the limit and its evidence."""
     words = names.words
     factors = factors_of([each.cell for each in found.cells], run)
     rows = tuple((*_levels(each, factors), *_verdict(each, names)) for each in found.cells[:most])
@@ -169,14 +168,14 @@ def verdict_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> 
 
 
 def _brief(seen: str) -> str:
-    """The first clauses of a sentence that has many, e.g. one per thread that was held up."""
+    """Return the first clauses of a long sentence, for example one with a clause per stalled thread."""
     clauses = seen.split("; ")
     kept = clauses if len(clauses) <= MOST_CLAUSES else [*clauses[: MOST_CLAUSES - 1], "…"]
     return capital("; ".join(kept))
 
 
 def cell_lines(found: Forwarding, names: Names, most: int) -> list[str]:
-    """Verdict and balance sheet of each cell as sentences, for places too narrow for tables."""
+    """Return the verdict and the frame accounting of each cell as sentences, for formats too narrow for tables."""
     words = names.words
     lines = []
     for each in found.cells[:most]:
@@ -203,56 +202,13 @@ def _levels(each: CellTruth | CellLimit, factors: Sequence[str]) -> list[str]:
 
 def _verdict(each: CellTruth | CellLimit, names: Names) -> tuple[str, str, str]:
     words, verdict = names.words, each.verdict
-    limit = _limited_by(verdict, names)
+    limit = limited_by(verdict, names)
     count = (
         words.text("packets.of", count=verdict.count, total=verdict.total)
         if verdict.total
         else names.words.text("none")
     )
     return limit, count, verdict_sentence(each, names)
-
-
-def _limited_by(verdict: Verdict, names: Names) -> str:
-    """What limited, and where; with doubt, where there is any."""
-    cause = _cause(verdict, names)
-    return names.words.text("packets.probably", limit=cause) if verdict.doubtful else cause
-
-
-def _cause(verdict: Verdict, names: Names) -> str:
-    """What limited, and where, unless that says the same."""
-    words, limit, place = names.words, verdict.limit, verdict.place
-    name = words.name("packets.limit_names", limit)
-    if any(clause.code == ProgramRan.code for clause in verdict.seen[:1]):
-        name = words.name("packets.program_limit_names", limit, name)
-    if any(clause.code in PROGRAM_CODES for clause in verdict.seen[:1]):
-        name = words.name("packets.own_program_limit_names", limit, name)
-    if any(clause.code == AllCpusBusy.code for clause in verdict.seen[:1]):
-        name = words.text("packets.all_busy")
-    where = "" if place is None or place.code == limit else names.words.said.say(place)
-    return words.text("packets.limit_at", limit=name, place=where) if where else name
-
-
-def verdict_sentence(each: CellTruth | CellLimit, names: Names) -> str:
-    """What was seen, and how busy the host was then."""
-    verdict = each.verdict
-    clauses = names.words.said.say_all(verdict.seen)
-    seen = [_sentence(clauses)] if clauses else []
-    seen += [names.words.text("packets.not_certain", doubt=doubt) for doubt in _doubts(verdict, names)]
-    if verdict.cpu is not None:
-        busy, idle = numbers.percent(verdict.cpu_busy_ratio, 0), numbers.percent(verdict.idle_ratio, 0)
-        seen.append(names.words.text("packets.busy", cpu=verdict.cpu, busy=busy, idle=idle))
-    return " ".join(seen) or names.words.text("none")
-
-
-def _doubts(verdict: Verdict, names: Names) -> list[str]:
-    few = 2 * verdict.count < verdict.total
-    text = names.words.text("packets.few_say_so", count=verdict.count, total=verdict.total)
-    own = [] if verdict.doubt is None else [names.words.said.say(verdict.doubt)]
-    return own + [text] * few
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _unread(found: Forwarding, names: Names) -> tuple[str, ...]:
@@ -263,7 +219,7 @@ def _unread(found: Forwarding, names: Names) -> tuple[str, ...]:
 
 
 def balance_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
-    """Offered = forwarded + named drops + unexplained, per cell."""
+    """Return the table of frame accounting: offered = forwarded + named drops + unexplained, per cell."""
     words = names.words
     factors = factors_of([each.cell for each in found.cells], run)
     rows = tuple((*_levels(each, factors), *_sheet(each, names)) for each in found.cells[:most])
@@ -314,12 +270,12 @@ def _drops(drops: Sequence[Drop], names: Names) -> str:
 
 
 def count(frames: int) -> str:
-    """A number of frames, its digits in threes."""
+    """Return a number of frames with digits grouped by three."""
     return f"{frames:,}".replace(",", NBSP).replace("-", numbers.MINUS)
 
 
 def path_grid(found: Sequence[Forwarding], names: Names, most: int) -> Grid | None:
-    """How each port reached its interface, and why not by a faster path; None where no samples tell."""
+    """Return the table of each port's path and the reasons against faster paths; None if no sample has a path."""
     words = names.words
     rows = [
         (names.measure(each.measure), path.port, path.path,
@@ -343,7 +299,7 @@ def path_grid(found: Sequence[Forwarding], names: Names, most: int) -> Grid | No
 
 
 def instrument_lines(analysis: Analysis, names: Names) -> list[str]:
-    """Sentences about the instrument: shared CPUs, and how much equal cells scatter."""
+    """Return sentences about the instrument: shared CPUs, and the variation between equal cells."""
     words, said = names.words, names.words.said
     found = analysis.forwarding
     lines = [
@@ -374,7 +330,7 @@ def instrument_lines(analysis: Analysis, names: Names) -> list[str]:
 
 
 def calibration(run: StoredRun, words: Words) -> tuple[Fact, ...]:
-    """What the instrument itself can do on this host and on others, as stored with the run; empty where not known."""
+    """Return the calibration of the instrument on this host and on others, as stored with the run; empty if unknown."""
     hosts = run.facts.get(HOSTS)
     found = (
         {name: _calibrated(told, words) for name, told in hosts.items()} if isinstance(hosts, Mapping) else {}
@@ -390,7 +346,7 @@ def _calibrated(facts: object, words: Words) -> tuple[Fact, ...]:
 
 
 def other_facts(run: StoredRun, words: Words) -> tuple[Fact, ...]:
-    """The host's facts without what is shown as the instrument's."""
+    """Return the host's facts without the instrument's calibration."""
     hosts = run.facts.get(HOSTS)
     others = {name: _uncalibrated(told) for name, told in hosts.items()} if isinstance(hosts, Mapping) else {}
     return entries(_uncalibrated(run.facts) | ({HOSTS: others} if others else {}), words)

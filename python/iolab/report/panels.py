@@ -1,7 +1,7 @@
-"""What charts are made of: panels, their data as plain JSON, and how they look. Draws none by itself.
+"""Parts of charts: panels with their data as plain JSON, and their style. This module draws nothing.
 
-Colours are the page's CSS variables, so that one drawing serves light, dark and paper. No text of the experiment is
-read as an expression: labels are data, or ticks that were read as numbers first.
+Colours are CSS variables of the page, so one drawing suits light mode, dark mode and print. Text from the experiment is
+never evaluated as an expression: labels are data, or ticks that were parsed as numbers.
 """
 
 import math
@@ -16,45 +16,45 @@ from iolab.results.trial import Status
 from iolab.store.records import StoredRun, TrialRecord
 
 MOST_TRIALS = 200
-"""Points of one cell; beyond, they are a blot."""
+"""Maximum number of points per cell; more points would overlap."""
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
-"""SVG path of a marked trial's symbol: told from a circle without colour."""
+"""SVG path of the symbol for marked trials; its shape differs from a circle, so it needs no colour."""
 
 Place = tuple[str, CellKey]
 """Measure and cell."""
 Trials = Mapping[Place, Sequence[TrialRecord]]
 Row = Mapping[str, str | float | int | bool | None]
-"""A line of a chart's data: plain JSON."""
+"""A row of a chart's data: plain JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One of the small multiples."""
+    """One panel of a chart."""
 
     title: str
-    """The levels it stands for; empty for the only panel."""
+    """Levels that the panel represents; empty for a single panel."""
     data: Mapping[str, Sequence[Row]]
-    """Vega's data sets: `points` has a row per trial, `means` a row per cell."""
+    """Vega data sets: `points` has a row per trial, `means` a row per cell."""
     height: int
-    """Of what is drawn, without axes [px]."""
+    """Height of the plot, without axes [px]."""
     rows: str
-    """The factors whose levels are its rows; empty where it has an axis that says so."""
+    """Factors whose levels are the rows; empty if an axis names the factor."""
     alt: str
-    """What it shows, in words."""
+    """Alternative text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a chart's key."""
+    """One entry of a chart's legend."""
 
     name: str
-    """The levels it stands for."""
+    """Levels that the line represents."""
     colour: int
-    """Which of the page's colours, from 0."""
+    """Index of the colour among the page's series colours, from 0."""
     dash: str
-    """SVG dash array; empty for a whole line."""
+    """SVG dash array; empty for a solid line."""
     shape: str
-    """SVG path of its symbol, about 2 x 2 around 0."""
+    """SVG path of the symbol, about 2 x 2 around 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,29 +64,29 @@ class Chart:
     title: str
     """Metric and unit."""
     spec: str
-    """Vega-Lite specification of every panel, as JSON."""
+    """Vega-Lite specification of all panels, as JSON."""
     panels: tuple[Panel, ...]
-    """In the plan's order."""
+    """Panels, in plan order."""
     lines: tuple[Line, ...] = ()
-    """Its key, where it has several lines."""
+    """Legend entries, if there are several lines."""
     shown: int
-    """Cells that are drawn."""
+    """Number of drawn cells."""
     total: int
-    """Cells that there are."""
+    """Number of all cells."""
     with_ci: bool
-    """Some cell has an interval."""
+    """Whether any cell has an interval."""
     with_baseline: bool
-    """Some cell has a baseline."""
+    """Whether any cell has a baseline."""
     with_marks: bool
-    """Some trial is marked."""
+    """Whether any trial is marked."""
     with_lines: bool = False
-    """Cells are points of lines, not rows."""
+    """Whether cells are drawn as points of lines, not as rows."""
     with_limit: bool = False
-    """A known limit is drawn."""
+    """Whether a known limit is drawn."""
 
 
 def trials_by_cell(trials: Sequence[TrialRecord], shown: Sequence[Shown]) -> dict[Place, list[TrialRecord]]:
-    """Find the trials of the cells that are charted, in order of block."""
+    """Return the trials of the charted cells, ordered by block."""
     wanted = {(each.measure, cell_key(estimate.cell)) for each in shown for estimate in each.estimates}
     found: dict[Place, list[TrialRecord]] = {}
     for trial in trials:
@@ -99,7 +99,7 @@ def trials_by_cell(trials: Sequence[TrialRecord], shown: Sequence[Shown]) -> dic
 
 
 def varied(estimates: Sequence[Estimate], run: StoredRun) -> list[str]:
-    """Factors with more than one level here, in the plan's order."""
+    """Return the factors with more than one level among the estimates, in plan order."""
     labels: dict[str, set[str | None]] = {}
     for cell in cells_of(estimates):
         for factor in (each.name for each in run.plan.factors):
@@ -110,7 +110,7 @@ def varied(estimates: Sequence[Estimate], run: StoredRun) -> list[str]:
 def points(
     label: Row, estimate: Estimate, trials: Sequence[TrialRecord], by: numbers.Scale, words: Words
 ) -> list[Row]:
-    """One row per trial of a cell, in order of block."""
+    """Return one row per trial of a cell, ordered by block."""
     decimals = numbers.estimate_decimals(estimate, by)
     blocks = [trial.block for trial in trials if estimate.metric in trial.result.metrics]
     if len(blocks) != len(estimate.values):
@@ -129,17 +129,20 @@ def points(
 
 
 def finite(value: float) -> float | None:
-    """Six digits are more than a chart shows; JSON has no infinity."""
+    """Return a value rounded to six digits; None for infinity and NaN, which JSON does not have."""
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
 def ends(estimate: Estimate) -> tuple[float, ...]:
-    """The ends of its interval, where it has one."""
+    """Return the ends of an estimate's interval, if it has one."""
     return (estimate.ci.low, estimate.ci.high) if estimate.ci else ()
 
 
 def domain(values: Sequence[float]) -> tuple[float, float]:
-    """From zero where the values differ much; close up where they differ little, so that intervals can be seen."""
+    """Return the range of the axis: from zero if the values differ a lot, otherwise close to the values.
+
+    Intervals would be invisible if nearly equal values had an axis from zero.
+    """
     known = [value for value in values if math.isfinite(value)]
     if not known:
         return (0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Tables of what a measure has several figures of: phases of a disk program, functions of a profile, watches."""
+"""Tables of measures with several figures per cell: phases of a disk program, functions of a profile, watches."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,24 +14,25 @@ from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun
 
 PROFILES = ("profile_self_ratio", "lock_wait_ns")
-"""What a profiler gives, by function and by place that waited."""
+"""Metrics of a profiler: one by function, and one by the place of lock waits."""
 MOST_PLACES = 10
 OPENLY: Mapping[str, tuple[str, ...]] = {
     "disk_operations_per_s": ("disk_latency_p50_ns", "disk_latency_p99_ns")
 }
-"""What stands beside a leading metric: random access is read in operations per second and their latency."""
+"""Metrics that are shown with the leading metric: operations per second and latency for random access."""
 Figures = Mapping[Quantity, Mapping[CellKey, Estimate]]
 
 
 def phase_grids(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
-    """Write a table per metric that a measure has of several phases: a row per phase, a column per cell.
+    """Return a table per metric with several phases: a row per phase, a column per cell.
 
-    The first is of the metric that stands for the measure, with its companions; the others are details.
+    The first table has the leading metric and the metrics shown with it; the other tables are folded.
     """
     by_name: dict[str, dict[Quantity, Mapping[CellKey, Estimate]]] = {}
     for quantity, estimates in analysis.estimates.of_measure(shown.measure).items():
         of = quantity.dimensions
-        if of.part is not None and of.direction is None and quantity.name not in PROFILES:  # a wire's has one
+        # Metrics of wire monitors have a direction.
+        if of.part is not None and of.direction is None and quantity.name not in PROFILES:
             own = {cell_key(each.cell): each for each in estimates}
             by_name.setdefault(quantity.name, {})[quantity] = own
     leading = shown.metric.name
@@ -47,7 +48,8 @@ def phase_grids(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, 
 
 
 def profile_grids(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
-    """Write what a profiler saw: a row per function, or place that waited, a column per cell; the largest first."""
+    """Return the tables of a profiler: a row per function or place of a wait, a column per cell; rows with the largest
+    figures are first."""
     every = analysis.estimates.of_measure(shown.measure)
     grids = []
     for name, caption in zip(
@@ -98,7 +100,8 @@ def _grid(
 
 
 def _definitions(found: Figures, words: Words) -> Iterator[str]:
-    """Give why the program's figures of 2006 and of today differ; fio, whose phases have a depth, is younger."""
+    """Return notes on phases that were defined differently in 2006; fio's phases, which have a queue depth, get no
+    note."""
     own = (of.dimensions for of in found if of.dimensions.depth is None and of.dimensions.block_bytes)
     phases = {one.part for one in own}
     for phase, text in words.table("table.definitions").items():
@@ -107,7 +110,7 @@ def _definitions(found: Figures, words: Words) -> Iterator[str]:
 
 
 def _figure(estimate: Estimate | None, by: numbers.Scale, run: StoredRun, words: Words) -> str:
-    """Write a mean, and in brackets what it is against the baseline."""
+    """Return a mean with its change against the baseline in brackets."""
     if estimate is None:
         return words.text("none")
     text = numbers.mean(estimate, by, words)
@@ -122,12 +125,12 @@ def _figure(estimate: Estimate | None, by: numbers.Scale, run: StoredRun, words:
 
 
 def short_grids(grids: Sequence[Grid]) -> list[Grid]:
-    """Leave out the details, where there is little room."""
+    """Return the tables that are not folded, for short formats."""
     return [grid for grid in grids if not grid.folded]
 
 
 def watch_grids(measure: str, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
-    """Write what passed each watched direction: a row per cell and direction; no watch gives no table."""
+    """Return the tables of watches: a row per cell and direction; empty without a watch."""
     words = names.words
     passed = list(passed_by(measure, analysis))
     if not passed:
@@ -158,7 +161,7 @@ def watch_grids(measure: str, run: StoredRun, analysis: Analysis, names: Names, 
 
 
 def _columns(passed: Sequence[Passed], words: Words) -> list[tuple[str, list[str]]]:
-    """Return the columns of figures that have any, with heads."""
+    """Return the columns that contain figures, with their titles."""
     of: tuple[tuple[str, list[Estimate | None]], ...] = (
         (words.text("wire.burst_p50"), [one.frames for one in passed]),
         (words.text("wire.burst_p99"), [one.frames_p99 for one in passed]),

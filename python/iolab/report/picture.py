@@ -1,4 +1,4 @@
-"""What the lab's drawing shows: machines, links and addresses of one cell, and what varies from cell to cell."""
+"""Content of the lab drawing: machines, links and addresses of one cell, and the attributes that vary between cells."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from iolab.experiment.experiment import Experiment, Lab
 from iolab.experiment.model.impairments import Impairments
 from iolab.experiment.model.links import Link, Offload, Shape
 from iolab.experiment.model.machines import Machine
+from iolab.experiment.model.volumes import Volume
 from iolab.lab.topology import topology_of
 from iolab.report import numbers
 from iolab.report.locale import Words
@@ -19,7 +20,7 @@ from iolab.report.names import Names
 from iolab.units import split_frame_rate, write_bytes
 
 MOST_CELLS = 2_000
-"""Cells among which the baseline's is looked for."""
+"""Maximum number of cells that are searched for the baseline."""
 
 
 IMPAIRMENT_UNITS = {
@@ -28,9 +29,9 @@ IMPAIRMENT_UNITS = {
     "delay": "ns", "jitter": "ns", "queue_time": "ns", "ecn_above": "ns", "length": "ns", "every": "ns", "by": "ns",
     "target": "ns", "interval": "ns", "queue": "byte",
 }  # fmt: skip
-"""Of what is written with a unit; the rest are counts and words."""
+"""Formatting functions of impairments that have a unit; other impairments are counts and words."""
 MOST_DISKS = 2
-"""Disks of a machine that are named in its box."""
+"""Maximum number of disks that are named in a machine's box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Port:
     link: str
     """Name of the link."""
     address: str
-    """With prefix length; empty where it has none."""
+    """Address with prefix length; empty if the port has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,13 @@ class Box:
     """A machine."""
 
     name: str
-    """Its name."""
+    """Name of the machine."""
     kind: str
-    """In words, with what else a reader wants to know, e.g. that it forwards."""
+    """Kind of the machine, and further properties, for example whether the machine forwards packets."""
     parent: str | None
-    """What it runs on."""
+    """Parent machine."""
     ports: tuple[Port, ...]
-    """In the order of the links."""
+    """Ports, in the order of the links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +67,26 @@ class Line:
     """A link."""
 
     name: str
-    """Its name."""
+    """Name of the link."""
     ports: tuple[Port, ...]
-    """Its ends."""
+    """Ends of the link."""
     attributes: tuple[str, ...]
-    """In words: bridge, MTU 1500 / 9000, ..."""
+    """Attributes of the link: bridge, MTU 1500 / 9000, ..."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What is drawn."""
+    """The content of the drawing."""
 
     boxes: tuple[Box, ...]
-    """In the order written."""
+    """Machines, in file order."""
     lines: tuple[Line, ...]
-    """In the order written."""
+    """Links, in file order."""
 
 
 def picture(experiment: Experiment, names: Names) -> Picture:
-    """Take the baseline's lab (or the first cell's); empty where the experiment can no longer be resolved."""
+    """Return the picture of the baseline's lab, or of the first cell's lab; empty: the experiment cannot be
+    resolved."""
     try:
         lab = resolver_of(experiment).setup(_cell(experiment)).lab
         addresses = {
@@ -124,15 +126,24 @@ def _box(name: str, lab: Lab, ports: list[Port], words: Words) -> Box:
 
 
 def _disks(machine: Machine, lab: Lab, words: Words) -> list[str]:
-    """Name the disks of a machine, or count them where they would make its box wide."""
+    """Return the names of a machine's disks, or their number if the names would be too wide."""
     if len(machine.disks) > MOST_DISKS:
         return [words.text("lab.attribute", name=len(machine.disks), value="disks")]
     return [
         words.text(
-            "lab.attribute", name="disk", value=f"{disk.volume} {write_bytes(lab.volumes[disk.volume].size)}"
+            "lab.attribute",
+            name="disk",
+            value=_disk(disk.volume, lab.volumes[disk.volume]),
         )
         for disk in machine.disks
     ]
+
+
+def _disk(name: str, volume: Volume) -> str:
+    """Return a volume with its size, or with the existing device or target that it uses."""
+    target = volume.existing_target
+    exists = volume.device if target is None else target.identity
+    return f"{name} {exists or write_bytes(volume.size_bytes)}"
 
 
 def _line(name: str, link: Link, addresses: Mapping[str, str], experiment: Experiment, words: Words) -> Line:
@@ -160,7 +171,7 @@ def _attributes(name: str, link: Link, experiment: Experiment, words: Words) -> 
 
 
 def _levels(link: str, experiment: Experiment) -> dict[str, str]:
-    """Attributes of this link that factors vary, with all their levels."""
+    """Return the attributes of a link that factors vary, with all their levels."""
     found = {}
     for factor in experiment.factors:
         for prefix in (f"links.{link}.", "links.*."):
@@ -170,7 +181,7 @@ def _levels(link: str, experiment: Experiment) -> dict[str, str]:
 
 
 def _brief(value: object, words: Words) -> str:
-    """Say the value of a link's attribute; nothing where the kernel is left alone."""
+    """Return the value of a link attribute; empty if the attribute keeps the kernel's setting."""
     match value:
         case Offload():
             return words.listed(f"{key} {switch}" for key, switch in _given(value) if key and switch)
@@ -192,7 +203,7 @@ def _changed(impairments: Impairments) -> list[tuple[str, object]]:
 
 
 def _amount(key: str, value: object, words: Words) -> str:
-    """Say one impairment: a number with its unit, or each part of it."""
+    """Return one impairment as text: a number with its unit, or each of its parts."""
     if isinstance(value, Impairments):
         return _brief(value, words)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A run in words and tables for a README, a pull request or a wiki, in Markdown or the markup of PukiWiki."""
+"""A run as text and tables for a README, a pull request or a wiki, in Markdown or PukiWiki markup."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,20 +20,24 @@ MOST_LOST = 30
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&$@!])")
 _LINE_BREAKS = re.compile(r"\s*[\r\n]+\s*")
 _WORD = re.compile(r"(?<![A-Za-z])((?:[A-Z][a-z]+){2,})(?![A-Za-z])")
-"""What PukiWiki takes for the name of a page."""
+"""Text that PukiWiki would read as a page name."""
 _PUKIWIKI = re.compile(r"[\[\]|&'%~@{}]|\((?=\()|:(?=//)|(?<=[A-Z)]):|^[*\-+:,><#/ ]")
-"""What has a meaning there: anywhere, doubled, before an address, after a word of a table's cell, at a line's start."""
+"""Text that is markup in PukiWiki: anywhere, if doubled, before an address, after a word in a table cell, or at the
+start of a line."""
 
 
 class Markup(Protocol):
-    """A way of marking up."""
+    """Interface of a markup language."""
 
     def escape(self, raw: str) -> str:
-        """Make a text show as it is, on one line."""
+        """Return a text on one line, with markup characters escaped."""
         ...
 
     def heading(self, depth: int, text: str) -> str:
-        """Return a heading of depth 1 (the title) or 2; the text is escaped already, as everywhere here."""
+        """Return a heading of depth 1 (the title) or 2.
+
+        The text must be escaped already; this also applies to captions, quotation blocks and lists.
+        """
         ...
 
     def strong(self, text: str) -> str:
@@ -41,15 +45,16 @@ class Markup(Protocol):
         ...
 
     def quote(self, text: str) -> str:
-        """Return what must be read first."""
+        """Return a quotation block, for text that must be read first."""
         ...
 
     def bullets(self, lines: Iterable[tuple[int, str]]) -> str:
-        """Return a list; each line has its depth, from 0."""
+        """Return a list; each line has a depth, from 0."""
         ...
 
     def grid(self, heads: Sequence[str], rows: Iterable[Sequence[str]], labels: int) -> str:
-        """Lay out a table of raw texts; its first `labels` columns are words, the others figures."""
+        """Return a table of unescaped texts; the first `labels` columns contain words, the other columns contain
+        figures."""
         ...
 
 
@@ -57,7 +62,7 @@ class Markdown:
     """GitHub-flavoured Markdown."""
 
     def escape(self, raw: str) -> str:
-        """Make a text show as it is: no markup, no HTML, no mention, no line break."""
+        """Return a text with Markdown, HTML, mentions and line breaks escaped."""
         return _MARKDOWN.sub(r"\\\1", _LINE_BREAKS.sub(" ", raw))
 
     def heading(self, depth: int, text: str) -> str:
@@ -69,7 +74,7 @@ class Markdown:
         return f"**{text}**"
 
     def quote(self, text: str) -> str:
-        """Return what must be read first."""
+        """Return a quotation block."""
         return f"> {text}"
 
     def bullets(self, lines: Iterable[tuple[int, str]]) -> str:
@@ -77,17 +82,17 @@ class Markdown:
         return "\n".join(f"{'  ' * depth}- {text}" for depth, text in lines)
 
     def grid(self, heads: Sequence[str], rows: Iterable[Sequence[str]], labels: int) -> str:
-        """Lay out a table."""
+        """Return a table."""
         rule = ["---"] * labels + ["--:"] * (len(heads) - labels)
         lines = [map(self.escape, heads), rule, *(map(self.escape, row) for row in rows)]
         return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 class PukiWiki:
-    """PukiWiki 1.5: headings by stars, tables by bars, a head row that ends with h."""
+    """PukiWiki 1.5 markup: asterisks start headings, bars separate table cells, a header row ends with h."""
 
     def escape(self, raw: str) -> str:
-        """Make a text show as it is: what has a meaning there is written by its number (&#124;)."""
+        """Return a text with markup characters as character references (&#124;)."""
         plain = _LINE_BREAKS.sub(" ", raw)
         plain = _PUKIWIKI.sub(lambda found: f"&#{ord(found.group())};", plain)
         return _WORD.sub(lambda found: f"&#{ord(found.group()[0])};{found.group()[1:]}", plain)
@@ -101,15 +106,15 @@ class PukiWiki:
         return f"''{text}''"
 
     def quote(self, text: str) -> str:
-        """Return what must be read first."""
+        """Return a quotation block."""
         return f"> {text}"
 
     def bullets(self, lines: Iterable[tuple[int, str]]) -> str:
-        """Return a list; it has three depths."""
+        """Return a list, up to three levels deep."""
         return "\n".join(f"{'-' * min(depth + 1, 3)} {text}" for depth, text in lines)
 
     def grid(self, heads: Sequence[str], rows: Iterable[Sequence[str]], labels: int) -> str:
-        """Lay out a table: words at the left, figures at the right."""
+        """Return a table: words are left-aligned, figures right-aligned."""
         sides = ["LEFT:"] * labels + ["RIGHT:"] * (len(heads) - labels)
         head = "|" + "|".join(f"~{self.escape(text)}" for text in heads) + "|h"
         lines = ("|" + "|".join(map(self._cell, sides, row)) + "|" for row in rows)
@@ -125,18 +130,18 @@ MARKDOWN = Markdown()
 def text(
     run: StoredRun, analysis: Analysis, version: str, words: Words = EN, markup: Markup = MARKDOWN
 ) -> str:
-    """Render a run, as Markdown or by another markup."""
+    """Return a run as text, in Markdown or the given markup."""
     return _Text(markup).whole(run, analysis, version, words)
 
 
 class _Text:
-    """The parts of the text, in one markup."""
+    """The parts of the text, in one markup language."""
 
     def __init__(self, markup: Markup) -> None:
         self._as = markup
 
     def whole(self, run: StoredRun, analysis: Analysis, version: str, words: Words) -> str:
-        """Return all of it."""
+        """Return the whole text."""
         named = names_of(run.plan, words)
         trials = sentences.counted(run.trials)
         blocks = [
@@ -216,7 +221,7 @@ class _Text:
         ]
 
     def _limits(self, run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
-        """What limited the rates, of streams and of frames."""
+        """Return the limits of the rates, of streams and of frames."""
         words = named.words
         blocks = [self._heading(2, words.text("packets.limits"))]
         lines = packets.limit_lines(analysis, named)
@@ -234,7 +239,7 @@ class _Text:
         return blocks
 
     def _instrument(self, run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
-        """What measured frames, and what it was known to be able to."""
+        """Return the description of the instrument that measured frames, and its calibration."""
         words = named.words
         blocks = [self._heading(2, words.text("packets.instrument"))]
         lines = packets.instrument_lines(analysis, named)

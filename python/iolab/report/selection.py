@@ -1,4 +1,4 @@
-"""What fits into a report: of very many cells the ones that differ most, in the plan's order. CSV has them all."""
+"""Select the cells that fit in a report: those with the largest differences, in plan order. The CSV has all cells."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,35 +9,36 @@ from iolab.analysis.types import Analysis, CellEstimates, Estimate, figures_of
 from iolab.results.metric import Quantity
 
 OPENLY = (Quantity("forwarded_bps_l2"),)
-"""Metrics that stand beside the leading one of their measure: frames/s without bit/s is half the answer."""
+"""Metrics that are shown with the leading metric of their measure: bit/s with frame/s."""
 
 
 ROUND_TRIP = Quantity("rtt_p50_ns")
-"""The metric that pings and transactions have of their round trips."""
+"""The round-trip time metric of pings and transactions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Estimates of one metric of one measure, as many as fit."""
+    """Estimates of one metric of one measure: as many as fit in the report."""
 
     measure: str
     """Name of the measure."""
     metric: Quantity
-    """What they are of."""
+    """The metric of the estimates."""
     estimates: tuple[Estimate, ...]
-    """In the plan's order."""
+    """Estimates, in plan order."""
     total: int
-    """How many there are."""
+    """Number of all estimates."""
 
 
 def is_baseline(cell: Mapping[str, str], baseline: Mapping[str, str]) -> bool:
-    """Tell whether a cell is what others are compared with."""
+    """Whether a cell is the baseline of other cells."""
     touched = [factor for factor in baseline if factor in cell]
     return bool(touched) and all(cell[factor] == baseline[factor] for factor in touched)
 
 
 def choose(measure: str, metric: Quantity, estimates: Sequence[Estimate], most: int) -> Shown:
-    """Keep the cells that are furthest from their baseline (or simply the largest), in their order."""
+    """Return the cells with the largest change against their baseline (or the largest values), in their original
+    order."""
     if len(estimates) <= most:
         return Shown(measure, metric, tuple(estimates), len(estimates))
     weighed = weights(estimates)
@@ -46,7 +47,10 @@ def choose(measure: str, metric: Quantity, estimates: Sequence[Estimate], most: 
 
 
 def weights(estimates: Sequence[Estimate]) -> list[tuple[float, float]]:
-    """How much each cell differs: from its baseline, else by its size. What is only a bound is kept, and not ranked."""
+    """Return the weight of each cell: its change against the baseline if it has a baseline, otherwise its value.
+
+    Lower bounds get the maximum weight.
+    """
     figures = estimates.figures() if isinstance(estimates, CellEstimates) else figures_of(estimates)
     return [
         (math.inf if at in figures.bounded else max(ratio, 1 / ratio) if ratio > 0 else 0.0, abs(mean))
@@ -60,13 +64,13 @@ def is_timed(analysis: Analysis, measure: str) -> bool:
 
 
 def latency_first(analysis: Analysis, measures: Sequence[str]) -> list[str]:
-    """Return measures in their order, those of round-trip times first where others are taken beside them."""
+    """Return measures in order, but measures of round-trip times first if they ran in parallel with other measures."""
     timed = [name for name in measures if is_timed(analysis, name)]
     return [*timed, *(name for name in measures if name not in timed)]
 
 
 def leading(analysis: Analysis, measures: Sequence[str], most: int) -> tuple[Shown, ...]:
-    """The leading metric of every measure, those with round-trip times first; the room is shared evenly."""
+    """Return the leading metric of every measure, round-trip times first; all measures get equal room."""
     measures = latency_first(analysis, measures)
     groups = analysis.estimates.by_metric
     keys = [(measure, analysis.leading[measure]) for measure in measures if measure in analysis.leading]
@@ -78,7 +82,7 @@ def leading(analysis: Analysis, measures: Sequence[str], most: int) -> tuple[Sho
 def side_metrics(
     metrics: Sequence[Quantity], first: Quantity, packets: bool
 ) -> tuple[list[Quantity], list[Quantity]]:
-    """Metrics to draw openly and folded; of measures that send frames, those per CPU and load have their own places."""
+    """Return the metrics to draw first and those to fold; metrics per CPU and per load are drawn elsewhere."""
     others = [metric for metric in metrics if metric != first]
     if not packets:
         return [first], others

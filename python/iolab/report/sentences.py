@@ -1,4 +1,7 @@
-"""Sentences that cite numbers: how far the run is, what was found, what stood apart. Plain text, for every format."""
+"""Sentences with figures: the state of the run, the findings, the outliers.
+
+The sentences are plain text for every format.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -7,7 +10,7 @@ from iolab.analysis.forwarding_types import Onset
 from iolab.analysis.path_product import PathProduct
 from iolab.analysis.types import Analysis, CellEstimates, Estimate, Finding, Outlier, cell_key
 from iolab.messages.warnings import TrialWarning
-from iolab.report import against_baseline, numbers
+from iolab.report import against_baseline, expectations, numbers
 from iolab.report.locale import Words
 from iolab.report.names import Names
 from iolab.report.selection import ROUND_TRIP, Shown, latency_first
@@ -17,21 +20,21 @@ from iolab.store.records import RunStatus, StoredRun, TrialRecord
 from iolab.units import format_bits_per_second, format_bytes, format_nanoseconds
 
 MOST_FINDINGS = 12
-"""Sentences a summary may have and still be read."""
+"""Maximum number of sentences in a readable summary."""
 NO_BASELINE: Mapping[str, str] = MappingProxyType({})
 MOST_DETECTABLE = 1.0
-"""A run that can only detect changes beyond a factor of two has too few blocks to tell anything [ratio]."""
+"""If a run cannot detect changes below this size, it has too few blocks for conclusions [ratio]."""
 FUNCTIONAL_CODE = "emulated"
-"""Code of the warning that a trial carries when its figures come from emulation."""
+"""Code of the warning that figures come from emulation."""
 
 
 def counted(trials: Iterable[TrialRecord]) -> list[TrialRecord]:
-    """Return the trials that count: of each key the last one, in the order they were first done."""
+    """Return the last trial of each key (a repeated trial replaces earlier ones), in the order of first occurrence."""
     return list({trial.key: trial for trial in trials}.values())
 
 
 def state(run: StoredRun, trials: Sequence[TrialRecord], words: Words) -> str:
-    """Say in one line how far the run is and where it was made."""
+    """Return a line with the state of the run and the host."""
     tally = dict.fromkeys(Status, 0)
     for trial in trials:
         tally[trial.result.status] += 1
@@ -50,19 +53,19 @@ def state(run: StoredRun, trials: Sequence[TrialRecord], words: Words) -> str:
 
 
 def progress(run: StoredRun, trials: Sequence[TrialRecord], words: Words) -> str | None:
-    """Say how much of the plan is recorded, where that is not all of it."""
+    """Return a sentence on how much of the plan is recorded, if the plan is not complete."""
     if run.status is RunStatus.COMPLETE:
         return None
     return words.text("state.progress", done=len(trials), planned=len(run.plan.steps))
 
 
 def states(run: StoredRun, trials: Sequence[TrialRecord], names: Names) -> list[str]:
-    """Say how far a run is and where it was done, and what is the same in all its cells; a line each."""
+    """Return lines with the state of a run, its host, and the levels that all cells share."""
     return [line for line in (state(run, trials, names.words), everywhere(run, names)) if line]
 
 
 def banners(run: StoredRun, trials: Sequence[TrialRecord], names: Names) -> list[str]:
-    """What a reader must know before any figure."""
+    """Return the statements that a reader must know before any figure."""
     words = names.words
     late = words.text("state.joined_late", count=run.joined_late) if run.joined_late else None
     said = (
@@ -75,7 +78,7 @@ def banners(run: StoredRun, trials: Sequence[TrialRecord], names: Names) -> list
 
 
 def everywhere(run: StoredRun, names: Names) -> str | None:
-    """Say which levels the whole run has; None where none is the same everywhere."""
+    """Return the levels that the whole run shares; None if no level is shared."""
     levels = [names.level(factor, label) for factor, label in run.plan.fixed().items()]
     return names.words.text("state.everywhere", levels=names.words.listed(levels)) if levels else None
 
@@ -86,7 +89,7 @@ def _date(trials: Sequence[TrialRecord]) -> str:
 
 
 def _zone(wall: str) -> str:
-    """The offset from UTC at the end of an ISO 8601 time."""
+    """Return the UTC offset at the end of an ISO 8601 time."""
     tail = wall[19:]
     if tail.endswith("Z"):
         return "UTC"
@@ -95,7 +98,7 @@ def _zone(wall: str) -> str:
 
 
 def host_line(facts: Mapping[str, object]) -> str:
-    """Name the host in a line: its name, kernel and processor, as far as facts.json has them."""
+    """Return a line about the host: its name, kernel and processor, if facts.json has them."""
     host = facts.get("host")
     places = (facts, host) if isinstance(host, Mapping) else (facts,)
     wanted = (("hostname", "host", "node", "name"), ("kernel", "release"), ("cpu_model", "cpu"))
@@ -115,7 +118,7 @@ def _first(places: Sequence[Mapping[str, object]], keys: Sequence[str]) -> str:
 
 
 def finding(found: Finding, analysis: Analysis, names: Names) -> str:
-    """Say what one change of level does."""
+    """Return the effect of one change of level as a sentence."""
     words = names.words
     detectable = analysis.detectable.get(found.measure)
     conditions, measure = names.cell(found.conditions), names.measure(found.measure)
@@ -137,7 +140,8 @@ def finding(found: Finding, analysis: Analysis, names: Names) -> str:
 
 
 def _not_shown(found: Finding, detectable: float | None) -> str:
-    """Return the text for a change that is not counted as a difference: with the rule, where 0 is outside."""
+    """Return the key of the text for a change that is not significant; if the interval excludes 0, the text says
+    why."""
     if found.ci is None or (detectable is not None and detectable > MOST_DETECTABLE):
         return "summary.untold"
     if found.ci.low <= 1 <= found.ci.high:
@@ -147,14 +151,14 @@ def _not_shown(found: Finding, detectable: float | None) -> str:
 
 
 def _subject(found: Finding, names: Names) -> str:
-    """Begin the sentence: with the factor, or as it was written where the level says by itself what it is."""
+    """Return the subject of the sentence: the level, with its factor if the level alone is unclear."""
     level = names.subject(found.factor, found.level)
     own = level == found.level and found.level not in names.words.terms("plain_levels")
     return level if own else capital(level)
 
 
 def _reference(found: Finding, names: Names) -> str:
-    """The level alone where the sentence has just named its factor, e.g. 'MTU 9000 ... over 1500'."""
+    """Return the level alone if the sentence has just named its factor, for example 'MTU 9000 ... over 1500'."""
     named = names.subject(found.factor, found.level) != found.level
     return found.reference if named else names.level(found.factor, found.reference)
 
@@ -166,7 +170,7 @@ def _change(found: Finding, words: Words) -> str:
 
 
 def capital(text: str) -> str:
-    """Begin a sentence, but leave names like e1000 or virtio-net alone."""
+    """Return a text with a capital first letter, except for names such as e1000 or virtio-net."""
     first = text.split(" ", 1)[0].replace("-", "")
     return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text
 
@@ -174,13 +178,14 @@ def capital(text: str) -> str:
 def summary(
     analysis: Analysis, measures: Sequence[str], names: Names, baseline: Mapping[str, str] = NO_BASELINE
 ) -> list[str]:
-    """The sentences that open a report: what was measured, what makes a difference, and what does not."""
+    """Return the first sentences of a report: the measures, the significant effects, and the effects that are not
+    significant."""
     if not analysis.estimates:
         return [names.words.text("summary.no_estimates")]
     groups = analysis.estimates.by_metric
     under_load = dict(against_baseline.under_load(analysis, measures, baseline, names))
     phases = list(against_baseline.phases(analysis, measures, baseline, names))
-    lines = list(under_load.values())
+    lines = [*expectations.lines(analysis.expectations, names), *under_load.values()]
     for measure in latency_first(analysis, measures):
         metric = analysis.leading.get(measure)
         if (measure in under_load and metric == ROUND_TRIP) or measure in dict(phases):
@@ -199,7 +204,7 @@ def summary(
 
 
 def path_held(measure: str, path: PathProduct, names: Names) -> str:
-    """Say rate, round-trip time and bandwidth-delay product of the path of a measure whose windows are swept."""
+    """Return the rate, round-trip time and bandwidth-delay product of the path of a measure with swept windows."""
     return names.words.text(
         "summary.path",
         measure=names.measure(measure),
@@ -211,7 +216,7 @@ def path_held(measure: str, path: PathProduct, names: Names) -> str:
 
 
 def onset(found: Onset, names: Names) -> str:
-    """Say from which offered load on a measure loses."""
+    """Return the minimum offered load at which a measure loses frames, as a sentence."""
     words = names.words
     conditions = names.cell(found.conditions)
     places = {
@@ -255,7 +260,7 @@ def _extent(estimates: CellEstimates, names: Names) -> str:
 
 
 def with_interval(estimate: Estimate, by: numbers.Scale, words: Words) -> str:
-    """A mean with its unit and, where there is one, its interval."""
+    """Return a mean with its unit and its interval, if there is one."""
     mean = _mean(estimate, by, words)
     return mean if estimate.ci is None else f"{mean} {numbers.interval(estimate.ci, by, words)}"
 
@@ -266,7 +271,7 @@ def _mean(estimate: Estimate, by: numbers.Scale, words: Words) -> str:
 
 
 def legend(analysis: Analysis, measures: Sequence[str], names: Names) -> str | None:
-    """Say what the percentages of the summary are changes of."""
+    """Return a sentence on what the percentages in the summary are relative to."""
     words = names.words
     if not analysis.findings:
         return None
@@ -290,7 +295,7 @@ def legend(analysis: Analysis, measures: Sequence[str], names: Names) -> str | N
 
 
 def resolution(analysis: Analysis, measures: Sequence[str], names: Names) -> list[str]:
-    """Say per measure how small a change this run could have shown."""
+    """Return the smallest detectable change of each measure in this run."""
     words = names.words
     return [
         words.text(
@@ -307,12 +312,12 @@ def resolution(analysis: Analysis, measures: Sequence[str], names: Names) -> lis
 
 
 def is_functional(trials: Iterable[TrialRecord]) -> bool:
-    """Tell whether any trial shows function, not performance."""
+    """Whether any trial was emulated and is not valid as a performance result."""
     return any(warning.code == FUNCTIONAL_CODE for trial in trials for warning in trial.result.warnings)
 
 
 def functional(trials: Iterable[TrialRecord], names: Names) -> str | None:
-    """The mark of results that show function, not performance; None where there are none."""
+    """Return the label of results that are not valid as performance results; None if all results are valid."""
     measures = dict.fromkeys(names.measure(trial.measure) for trial in trials if is_functional([trial]))
     return names.words.text("summary.functional", measures=names.words.listed(measures)) if measures else None
 
@@ -320,7 +325,7 @@ def functional(trials: Iterable[TrialRecord], names: Names) -> str | None:
 def outliers(
     shown: Shown, analysis: Analysis, by: numbers.Scale, mark: str, names: Names, most: int = 12
 ) -> list[str]:
-    """One sentence per marked trial of the shown cells: the reason, and the mean without it."""
+    """Return a sentence for each marked trial of the shown cells: the reason, and the mean without the trial."""
     estimates = {cell_key(estimate.cell): estimate for estimate in shown.estimates if estimate.outliers}
     lines: list[str] = []
     left_out = 0
@@ -352,7 +357,7 @@ def _outlier(outlier: Outlier, estimate: Estimate, by: numbers.Scale, mark: str,
 
 
 def _apart(outlier: Outlier, estimate: Estimate, by: numbers.Scale, names: Names) -> str:
-    """Why it is marked, and what else was unusual in that trial."""
+    """Return the reason why a trial is marked, and other anomalies in the trial."""
     decimals = numbers.estimate_decimals(estimate, by)
     median = numbers.quantity(estimate.median, by, decimals, names.words)
     text = names.words.text("table.apart", median=median, z=numbers.fixed(abs(outlier.robust_z), 0))
@@ -360,15 +365,15 @@ def _apart(outlier: Outlier, estimate: Estimate, by: numbers.Scale, names: Names
 
 
 def noted(note: TrialWarning, words: Words) -> str:
-    """A warning as a sentence and, where there is any, what to do."""
+    """Return a warning as a sentence with its advice, if any."""
     return advised(words.said.say(note), words.said.advise(note), words)
 
 
 def advised(text: str, advice: str, words: Words) -> str:
-    """A sentence and, where there is any, what to do."""
+    """Return a sentence with its advice, if any."""
     return words.text("trouble.advice_after", text=stop(text), advice=stop(advice)) if advice else stop(text)
 
 
 def stop(text: str) -> str:
-    """End a sentence that came from elsewhere."""
+    """Return a sentence with a full stop at its end."""
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,4 +1,4 @@
-"""Two runs compared, or a run beside published figures: tables and sentences, for a terminal and as Markdown."""
+"""Compare two runs, or a run with published figures: tables and sentences for a terminal and for Markdown."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,19 +26,19 @@ FIGURE_DECIMALS = 1
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One measure's table."""
+    """The table of one measure."""
 
     caption: str
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     labels: int
-    """How many of the columns are factors."""
+    """Number of columns that are factors."""
     note: str
-    """What was left out; empty where nothing was."""
+    """Note on omitted rows; empty if no row is omitted."""
 
 
 def comparison(compared: Comparison, words: Words = EN) -> RenderableType:
-    """Render a comparison for the terminal."""
+    """Return a comparison for the terminal."""
     named = _names(compared, words)
     parts: list[RenderableType] = [Text(_title(compared, words), style="bold")]
     for part in _parts(compared, named):
@@ -60,7 +60,7 @@ def _laid_out(heads: Sequence[str], rows: Iterable[Sequence[str]], figures: rang
 
 
 def comparison_text(compared: Comparison, words: Words = EN) -> str:
-    """Render a comparison as Markdown."""
+    """Return a comparison as Markdown."""
     named = _names(compared, words)
     blocks = [f"# {MARKDOWN.escape(_title(compared, words))}"]
     overall = list(_overall(compared, named))
@@ -125,7 +125,7 @@ def _distance(cell: CellComparison) -> float:
 
 
 def _figures(cell: CellComparison, by: numbers.Scale, words: Words) -> tuple[str, str]:
-    """Both means, with the digits that the interval of their ratio supports."""
+    """Return both means, with the digits that the interval of their ratio supports."""
     size = max(abs(cell.mean_a), abs(cell.mean_b)) * by.factor
     relative = (cell.ci.high - cell.ci.low) / 2 if cell.ci is not None else 0.0
     decimals = numbers.decimals_for(relative * size, size)
@@ -137,7 +137,8 @@ def _figures(cell: CellComparison, by: numbers.Scale, words: Words) -> tuple[str
 
 
 def _compared(cell: CellComparison, words: Words) -> str:
-    """Say whether a difference is shown, or what of the instrument keeps it from being known."""
+    """Return whether a difference is significant; if a limit of the instrument makes this unknown, return that
+    limit."""
     limited = dict.fromkeys((*cell.limited_a, *cell.limited_b))
     if limited:
         return words.text("compare.only_bounds", limits=limits(tuple(limited), words))
@@ -195,7 +196,7 @@ def _lone(cells: Sequence[LoneCell], template: str, run: str, named: Names) -> I
 
 
 def beside_published(found: PublishedComparison, words: Words = EN) -> RenderableType:
-    """Render for the terminal."""
+    """Return the comparison with published figures for the terminal."""
     named = names(_factors(found), words)
     parts: list[RenderableType] = [Text(_published_title(found, words), style="bold")]
     parts += [Text(line, style="yellow") for line in _banner(found, words)]
@@ -207,7 +208,7 @@ def beside_published(found: PublishedComparison, words: Words = EN) -> Renderabl
 
 
 def beside_published_text(found: PublishedComparison, words: Words = EN) -> str:
-    """Render as Markdown."""
+    """Return the comparison with published figures as Markdown."""
     named = names(_factors(found), words)
     blocks = [
         f"# {MARKDOWN.escape(_published_title(found, words))}",
@@ -223,7 +224,7 @@ def beside_published_text(found: PublishedComparison, words: Words = EN) -> str:
 
 
 def _factors(found: PublishedComparison) -> tuple[str, ...]:
-    """Factors that need a name: of cells, and those that were summed up over."""
+    """Return the factors that identify the cells, and the factors over whose levels the figures were summarised."""
     return (*found.factors, *found.reference, *(row.over for row in found.rows if row.over))
 
 
@@ -301,7 +302,7 @@ def _grid(rows: Sequence[PublishedRow], named: Names, *, with_ratio: bool) -> Gr
 
 
 def _decimals(figure: float) -> int:
-    """Three digits where it has so many, and one behind the point always, as publications have it."""
+    """Return a number with three significant digits and at least one decimal, as in publications."""
     return max(min(numbers.decimals_exact(figure), numbers.decimals_for(0.0, figure)), FIGURE_DECIMALS)
 
 

@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def table(run: StoredRun, analysis: Analysis, rows: Rows = "estimates", words: Words = EN) -> str:
-    """Render one kind of rows of a run; nothing is left out. Heads and codes are the same in every language."""
+    """Return one kind of rows of a run, without omissions. Column titles and codes are the same in every language."""
     factors = [factor.name for factor in run.plan.factors]
     out = io.StringIO(newline="")
     writer = csv.writer(out)
@@ -62,17 +62,23 @@ def table(run: StoredRun, analysis: Analysis, rows: Rows = "estimates", words: W
 
 
 def _ratio_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
-    """Both ways over one way."""
-    yield ("measure", *map(_safe, factors), "n", "mean_ratio", "min_ratio", "max_ratio", "bound")
+    """Yield the ratios of figures with traffic both ways to figures with traffic one way."""
+    yield ("measure", *map(as_field, factors), "n", "mean_ratio", "min_ratio", "max_ratio", "bound")
     for found in analysis.forwarding:
         for each in found.ratios:
             ratios = map(_number, (each.mean, each.min, each.max))
-            yield (_safe(found.measure), *_levels(each.cell, factors), str(each.n), *ratios, each.bound or "")
+            yield (
+                as_field(found.measure),
+                *_levels(each.cell, factors),
+                str(each.n),
+                *ratios,
+                each.bound or "",
+            )
 
 
 def _level_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
-    """Figures over the levels of a factor."""
-    yield ("measure", *map(_safe, factors), *_LEVELS_HEAD, "unit", "n", "mean", "min", "max", "ci_low", "ci_high",
+    """Yield the figures over the levels of a factor."""
+    yield ("measure", *map(as_field, factors), *_LEVELS_HEAD, "unit", "n", "mean", "min", "max", "ci_low", "ci_high",
            "left_out_blocks", "limited_by", "method")  # fmt: skip
     for each in analysis.levels_figures:
         figures = map(_number, (each.mean, each.min, each.max))
@@ -89,11 +95,11 @@ def _level_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence
 
 
 def _level_ratio_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
-    """Ratios of them between two levels of another factor."""
-    yield ("measure", *map(_safe, factors), *_LEVELS_HEAD, "factor", "above", "below", "n", "ratio", "ratio_ci_low",
+    """Yield the ratios of these figures between two levels of a different factor."""
+    yield ("measure", *map(as_field, factors), *_LEVELS_HEAD, "factor", "above", "below", "n", "ratio", "ratio_ci_low",
            "ratio_ci_high", "bound")  # fmt: skip
     for each in analysis.levels_ratios:
-        between = map(_safe, (each.between.factor, each.between.above, each.between.below))
+        between = map(as_field, (each.between.factor, each.between.above, each.between.below))
         yield (
             *_over(each, factors),
             *between,
@@ -105,21 +111,24 @@ def _level_ratio_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Se
 
 
 def _over(each: LevelsFigure | LevelsRatio, factors: Sequence[str]) -> tuple[str, ...]:
-    levels = _safe(" ".join(each.levels))
+    levels = as_field(" ".join(each.levels))
     return (
-        _safe(each.measure), *_levels(each.cell, factors), _safe(str(each.metric)), _safe(each.over), levels,
+        as_field(each.measure), *_levels(each.cell, factors), as_field(str(each.metric)), as_field(each.over), levels,
         each.statistic,
     )  # fmt: skip
 
 
 def _limit_rows(analysis: Analysis, factors: Sequence[str], words: Words) -> Iterable[Sequence[str]]:
-    """Verdict of every cell, and of frames the balance sheet; of frames those cells whose samples were read."""
-    yield ("measure", *map(_safe, factors), *_LIMIT_HEAD)
+    """Yield the limits of all cells, with the frame accounting of measures that send frames.
+
+    For measures that send frames, only cells whose samples were read are included.
+    """
+    yield ("measure", *map(as_field, factors), *_LIMIT_HEAD)
     for streams in analysis.streams:
         for cell in streams.cells:
             verdict = cell.verdict
             counts = ("", "", "", str(verdict.count), str(verdict.total), *[""] * 6)
-            yield (_safe(streams.measure), *_levels(cell.cell, factors), *_said(verdict, words), *counts)
+            yield (as_field(streams.measure), *_levels(cell.cell, factors), *_said(verdict, words), *counts)
     for found in analysis.forwarding:
         for each in found.cells:
             verdict, sheet = each.verdict, each.balance
@@ -130,54 +139,54 @@ def _limit_rows(analysis: Analysis, factors: Sequence[str], words: Words) -> Ite
                 sheet.closed_trials,
             )  # fmt: skip
             yield (
-                _safe(found.measure), *_levels(each.cell, factors), *_said(verdict, words), *busy,
+                as_field(found.measure), *_levels(each.cell, factors), *_said(verdict, words), *busy,
                 _number(verdict.idle_ratio), *map(str, numbers),
             )  # fmt: skip
 
 
 def _said(verdict: Verdict, words: Words) -> tuple[str, ...]:
-    """Limit, place, what shows it, and the doubt."""
+    """Return the limit, its place, its evidence and the reason for doubt."""
     doubt = "" if verdict.doubt is None else words.said.say(verdict.doubt)
     return (
         verdict.limit,
-        *map(_safe, (words.said.say_any(verdict.place), words.said.say_all(verdict.seen), doubt)),
+        *map(as_field, (words.said.say_any(verdict.place), words.said.say_all(verdict.seen), doubt)),
     )
 
 
 def _drop_rows(analysis: Analysis, factors: Sequence[str], words: Words) -> Iterable[Sequence[str]]:
-    """Every named drop of every cell."""
-    yield ("measure", *map(_safe, factors), "place", "reason", "frames")
+    """Yield every named drop of every cell."""
+    yield ("measure", *map(as_field, factors), "place", "reason", "frames")
     for found in analysis.forwarding:
         for each in found.cells:
             for drop in each.balance.drops:
                 where = (
-                    _safe(words.said.say(drop.place)),
-                    _safe(words.said.say(drop.reason)),
+                    as_field(words.said.say(drop.place)),
+                    as_field(words.said.say(drop.reason)),
                     str(drop.frames),
                 )
-                yield (_safe(found.measure), *_levels(each.cell, factors), *where)
+                yield (as_field(found.measure), *_levels(each.cell, factors), *where)
 
 
 def _in_effect_rows(run: StoredRun, factors: Sequence[str]) -> Iterable[Sequence[str]]:
-    """Every setting that was read back, of every trial."""
-    yield ("measure", *map(_safe, factors), "block", "place", "setting", "value")
+    """Yield the settings that were read back, trial by trial."""
+    yield ("measure", *map(as_field, factors), "block", "place", "setting", "value")
     for trial in counted(run.trials):
-        own = (_safe(trial.measure), *_levels(trial.cell, factors), str(trial.block))
+        own = (as_field(trial.measure), *_levels(trial.cell, factors), str(trial.block))
         for place, settings in trial.result.in_effect.items():
             for setting, value in settings.items():
-                yield (*own, _safe(place), setting, _safe(value))
+                yield (*own, as_field(place), setting, as_field(value))
 
 
 def _estimate_rows(run: StoredRun, analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
-    yield ("measure", *map(_safe, factors), *_ESTIMATE_HEAD)
+    yield ("measure", *map(as_field, factors), *_ESTIMATE_HEAD)
     for estimate in analysis.estimates:
         reference = is_baseline(estimate.cell, run.plan.baseline)
-        yield (_safe(estimate.measure), *_levels(estimate.cell, factors), *_estimate(estimate, reference))
+        yield (as_field(estimate.measure), *_levels(estimate.cell, factors), *_estimate(estimate, reference))
 
 
 def _estimate(estimate: Estimate, reference: bool) -> tuple[str, ...]:
     return (
-        _safe(estimate.metric.name),
+        as_field(estimate.metric.name),
         *_dimensions(estimate.metric.dimensions),
         estimate.unit,
         str(estimate.n),
@@ -202,7 +211,7 @@ def _trial_rows(run: StoredRun, factors: Sequence[str], words: Words) -> Iterabl
     trials = counted(run.trials)
     metrics = _metric_columns(trials)
     heads = [f"{of} [{unit}]" if unit else str(of) for of, unit in metrics.items()]
-    yield ("measure", *map(_safe, factors), *_TRIAL_HEAD, *map(_safe, heads))
+    yield ("measure", *map(as_field, factors), *_TRIAL_HEAD, *map(as_field, heads))
     for trial in trials:
         result = trial.result
         codes = " ".join(warning.code for warning in result.warnings)
@@ -214,15 +223,15 @@ def _trial_rows(run: StoredRun, factors: Sequence[str], words: Words) -> Iterabl
             str(trial.block),
             trial.wall,
             result.status.value,
-            _safe(words.said.say_any(result.reason)),
-            _safe(codes),
+            as_field(words.said.say_any(result.reason)),
+            as_field(codes),
             " ".join(limited),
         )
-        yield (_safe(trial.measure), *levels, *state, *values)
+        yield (as_field(trial.measure), *levels, *state, *values)
 
 
 def _metric_columns(trials: Iterable[TrialRecord]) -> dict[Quantity, str]:
-    """Every metric that occurs, with its unit, in order of first appearance."""
+    """Return all metrics with their units, in order of first appearance."""
     columns: dict[Quantity, str] = {}
     for trial in trials:
         heads = trial.result.metrics.heads
@@ -234,11 +243,11 @@ def _metric_columns(trials: Iterable[TrialRecord]) -> dict[Quantity, str]:
 
 def _dimensions(of: Dimensions) -> list[str]:
     known = of.known()
-    return [_safe(str(known.get(name, ""))) for name in metric.names()]
+    return [as_field(str(known.get(name, ""))) for name in metric.names()]
 
 
 def _levels(cell: Mapping[str, str], factors: Sequence[str]) -> list[str]:
-    return [_safe(cell.get(factor, "")) for factor in factors]
+    return [as_field(cell.get(factor, "")) for factor in factors]
 
 
 def _ends(interval: Interval | None) -> tuple[str, str]:
@@ -250,10 +259,10 @@ def _number(value: float | None) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Tell whether a field is a number."""
+    """Whether a field is a number."""
     return _NUMBER.fullmatch(text) is not None
 
 
-def _safe(text: str) -> str:
-    """Keep a spreadsheet from running a text as a formula (OWASP, CSV injection): such a text gets an apostrophe."""
+def as_field(text: str) -> str:
+    """Return a text that a spreadsheet does not run as a formula: an apostrophe is prepended (OWASP, CSV injection)."""
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text

@@ -1,4 +1,4 @@
-"""Statements for programs: code and parameters, with the sentence of a language beside them."""
+"""Statements in machine-readable form: code and parameters, with the sentence in one language."""
 
 from collections.abc import Iterable, Mapping
 
@@ -19,5 +19,5 @@ def stated_all(statements: Iterable[Statement], words: Words = EN) -> list[Mappi
 
 
 def warned(warning: TrialWarning, words: Words = EN) -> Mapping[str, object]:
-    """Return a warning as plain JSON data, with what to do about it."""
+    """Return a warning as plain JSON data, with its advice."""
     return {**stated(warning, words), "advice": words.said.advise(warning)}

@@ -1,4 +1,4 @@
-"""Tables as text: every figure written, none laid out. Terminal, Markdown and HTML lay out the same rows."""
+"""Tables as text, with formatted figures and without layout. Terminal, Markdown and HTML lay out the same rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,21 +14,22 @@ from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun
 
 MARK = "†"
-"""Stands beside a figure that has marked trials."""
+"""Mark of a figure that includes marked trials."""
 
 
 SIDE = ("loss_ratio", "unread_ratio", "sent_bps", "fairness", "rtt_mean_ns")
-"""Metrics of a stream without which its rate may mislead, the most needed first: they stand in its table."""
+"""Metrics that are shown with a stream's rate because the rate alone may mislead; the most important first."""
 OF_DATAGRAMS = frozenset({"sent_bps"})
-"""Those that say something where datagrams are lost only: TCP sends on until all has arrived."""
+"""Metrics that are shown for datagrams only, which may be lost; TCP retransmits until all data has arrived."""
 LEAST_RTT_NS, RTT_TIMES = 1_000_000, 1.5
-"""A round-trip time is a column where one is so long, and so many times another: a queue was filled."""
+"""A table has a column of round-trip times if the longest is at least this long, and at least this many times as long
+as the shortest."""
 MOST_FLOWS = 8
-"""Columns of a table of flows; CSV has the others."""
+"""Maximum number of flows in the table of flows; the CSV has all flows."""
 BOTH_DIRECTIONS = frozenset({"both-ways", "dual"})
-"""Directions whose rates are sums."""
+"""Values of `direction` for which a rate is the sum of both directions."""
 MOST_METRICS = 24
-"""Columns of a table of metrics, beyond which those per flow are left out."""
+"""Maximum number of columns in a table of metrics; if there are more, metrics per flow are omitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,43 +39,43 @@ class ResultRow:
     cell: Mapping[str, str]
     """Factor to label."""
     levels: tuple[str, ...]
-    """Its labels, one per factor of the table; empty where a factor does not exist."""
+    """Labels of the cell, one per factor of the table; empty if the cell does not have the factor."""
     mean: str
-    """Without unit, as are the next ones."""
+    """Mean without its unit; the next fields have no unit either."""
     min: str
     max: str
     ci: str
     n: str
     change: str
-    """Against the baseline, with its interval."""
+    """Change against the baseline, with its interval."""
     marked: int
-    """Trials marked as outliers."""
+    """Number of trials marked as outliers."""
     reference: bool
-    """It is the baseline."""
+    """Whether the cell is the baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultTable:
-    """One metric of one measure over all its cells."""
+    """One metric of one measure in all its cells."""
 
     shown: Shown
-    """What it was made from."""
+    """Estimates in the table."""
     caption: str
     """Measure, metric and baseline."""
     unit: str
-    """Of the figures; empty for plain numbers."""
+    """Unit of the figures; empty for plain numbers."""
     factors: tuple[str, ...]
-    """Names of the columns of levels."""
+    """Titles of the factor columns."""
     rows: tuple[ResultRow, ...]
-    """In the plan's order."""
+    """Rows, in plan order."""
     with_ci: bool
-    """Some row has an interval."""
+    """Whether any row has an interval."""
     with_change: bool
-    """Some row has a baseline."""
+    """Whether any row has a baseline."""
     side: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Further figures that must be read with the rate: head, and a text per row."""
+    """Additional columns with figures that qualify the rate: title, and a text per row."""
     notes: tuple[str, ...]
-    """Marked trials, and what was left out."""
+    """Notes on marked trials and omitted rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +83,13 @@ class MetricsTable:
     """The means of all metrics of one measure."""
 
     caption: str
-    """Names the measure."""
+    """Caption with the measure's name."""
     heads: tuple[str, ...]
-    """Factors, then metrics with units."""
+    """Column titles: factors, then metrics with units."""
     rows: tuple[tuple[str, ...], ...]
-    """Per cell."""
+    """Rows, one per cell."""
     labels: int
-    """How many of the columns are factors."""
+    """Number of columns that are factors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,25 +97,25 @@ class Grid:
     """Any other table."""
 
     caption: str
-    """What it is."""
+    """Caption of the table."""
     heads: tuple[str, ...]
-    """With units."""
+    """Column titles with units."""
     rows: tuple[tuple[str, ...], ...]
-    """As wide as the heads."""
+    """Rows, with as many columns as titles."""
     labels: int
-    """How many of the columns are words; the others are figures."""
+    """Number of columns that contain words; the other columns contain figures."""
     prose: bool = False
-    """Its last column of words holds sentences, which may be broken into lines."""
+    """Whether the last column of words contains sentences, which may be wrapped."""
     folded: bool = False
-    """Details, which a page need not show at once."""
+    """Whether a page folds the table as a detail."""
     notes: tuple[str, ...] = ()
-    """What must be read with it."""
+    """Notes that belong to the table."""
 
 
 def columns(estimates: Sequence[Estimate], run: StoredRun) -> tuple[str, ...]:
-    """The factors that a table needs, in the plan's order, then any that the plan does not know.
+    """Return the factors of a table, in plan order, followed by factors that the plan does not have.
 
-    What is the same in the whole run is said once, above all tables.
+    Factors with the same level in the whole run are omitted; these levels are shown once above all tables.
     """
     used = {factor for estimate in estimates for factor in estimate.cell}.difference(run.plan.fixed())
     planned = [factor.name for factor in run.plan.factors if factor.name in used]
@@ -122,7 +123,7 @@ def columns(estimates: Sequence[Estimate], run: StoredRun) -> tuple[str, ...]:
 
 
 def results(shown: Shown, run: StoredRun, analysis: Analysis, names: Names) -> ResultTable:
-    """Write the table of one metric."""
+    """Return the table of one metric."""
     words = names.words
     estimates = shown.estimates
     by = numbers.scale(shown.metric.name, estimates[0].unit, [estimate.mean for estimate in estimates])
@@ -156,7 +157,10 @@ def results(shown: Shown, run: StoredRun, analysis: Analysis, names: Names) -> R
 
 
 def _silent(shown: Shown, analysis: Analysis) -> list[Mapping[str, str]]:
-    """Cells whose trials ended well and told other things, but not this figure; none where not all cells are shown."""
+    """Return the cells that have successful trials and other figures, but not this figure.
+
+    The result is empty if the table does not show all cells.
+    """
     if shown.total > len(shown.estimates):
         return []
     known = {cell_key(each.cell) for each in shown.estimates}
@@ -174,7 +178,7 @@ def _empty_row(cell: Mapping[str, str], factors: Sequence[str], run: StoredRun, 
 
 
 def _sum_of_directions(shown: Shown, words: Words) -> list[str]:
-    """Say what a rate is where two directions run at once."""
+    """Return a note that a rate is the sum of two directions."""
     both = any(each.direction in BOTH_DIRECTIONS for each in shown.estimates)
     return [words.text("table.both_ways_sum")] if both and shown.metric.name.endswith(RATES) else []
 
@@ -182,7 +186,7 @@ def _sum_of_directions(shown: Shown, words: Words) -> list[str]:
 def _side(
     shown: Shown, by: numbers.Scale, cells: Sequence[CellKey], analysis: Analysis, names: Names
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Write what stands beside the rate; other rates in its own unit."""
+    """Return the figures that are shown with the rate; all rates among them are in the unit of that rate."""
     found = _limits(shown, cells, names)
     if any(each.measure == shown.measure for each in analysis.forwarding):
         return tuple(found)
@@ -201,13 +205,13 @@ def _side(
 
 
 def _tells(times: Sequence[Estimate]) -> bool:
-    """Tell whether round-trip times say something that their rates do not."""
+    """Whether the round-trip times indicate a filled queue, which the rates do not show."""
     means = [each.mean for each in times]
     return bool(means) and max(means) >= max(LEAST_RTT_NS, RTT_TIMES * min(means))
 
 
 def _limits(shown: Shown, cells: Sequence[CellKey], names: Names) -> list[tuple[str, tuple[str, ...]]]:
-    """Write what of the instrument limited each cell, if any is only a lower bound."""
+    """Return the limits of the instrument per cell, if any figure is a lower bound."""
     own = {cell_key(each.cell): each for each in shown.estimates}
     if not any(each.bounds for each in own.values()):
         return []
@@ -219,17 +223,17 @@ def _limits(shown: Shown, cells: Sequence[CellKey], names: Names) -> list[tuple[
 
 
 def limits(codes: Sequence[str], words: Words) -> str:
-    """Write what of the instrument was the limit."""
+    """Return the instrument's limits as text."""
     return words.listed(words.name("packets.limit_names", code) for code in codes) or words.text("none")
 
 
 def _of_flow(metric: Quantity, whole: Quantity) -> bool:
-    """Tell whether a metric is what another one is of the whole, of one flow."""
+    """Whether a metric is the per-flow version of the given metric of the whole trial."""
     return metric.name == whole.name and metric.dimensions.flow is not None
 
 
 def flows(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: int) -> Grid | None:
-    """Write the rates of single flows, for the cells that have several; None where none has."""
+    """Return the rates of individual flows for the cells with several flows; None if no cell has several flows."""
     if any(each.measure == shown.measure for each in analysis.forwarding):
         return None
     words = names.words
@@ -300,7 +304,7 @@ def _row(
 
 
 def all_metrics(table: ResultTable, analysis: Analysis, names: Names) -> MetricsTable | None:
-    """Write the means of all metrics for the cells of a table; None where there is only the one."""
+    """Return the means of all metrics for the cells of a table; None if there is only one metric."""
     words = names.words
     packets = any(each.measure == table.shown.measure for each in analysis.forwarding)
     cells = [cell_key(row.cell) for row in table.rows]
@@ -329,7 +333,7 @@ def _metric_column(
     names: Names,
     by: numbers.Scale | None = None,
 ) -> tuple[str, list[str]]:
-    """Write head and figures of a metric, in a unit of its own unless one is given."""
+    """Return title and figures of a metric, in the given unit or in the metric's own unit."""
     unit = next((estimate.unit for estimate in estimates.values()), "")
     by = by or numbers.scale(metric.name, unit, [estimate.mean for estimate in estimates.values()])
     return head(names.metric(metric), by.unit, names.words), _means(estimates, cells, by, names.words)
@@ -338,7 +342,7 @@ def _metric_column(
 def _means(
     estimates: Mapping[CellKey, Estimate], cells: Sequence[CellKey], by: numbers.Scale, words: Words
 ) -> list[str]:
-    """Write one figure per cell, decimal points under each other."""
+    """Return one figure per cell, with aligned decimal points."""
     texts = []
     for cell in cells:
         estimate = estimates.get(cell)
@@ -350,11 +354,11 @@ def _means(
 
 
 def head(name: str, unit: str, words: Words) -> str:
-    """A column's head, with the unit where there is one."""
+    """Return a column title, with the unit if there is one."""
     return words.text("table.unit", name=name, unit=unit) if unit else name
 
 
 def chosen(analysis: Analysis, measure: str, metric: Quantity, most: int) -> Shown | None:
-    """The cells to show of any one metric."""
+    """Return the cells to show for a metric; None if the metric has no estimates."""
     estimates = analysis.estimates.by_metric.get((measure, metric))
     return choose(measure, metric, estimates, most) if estimates else None

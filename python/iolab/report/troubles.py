@@ -1,4 +1,4 @@
-"""Warnings, failed and invalid trials, merged: equal ones are counted, not repeated."""
+"""Warnings, failed and invalid trials; equal warnings and failures are merged and counted."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,30 +10,30 @@ from iolab.results.trial import Status
 from iolab.store.records import TrialRecord
 
 MOST_BLOCKS = 12
-"""Block numbers that are listed one by one."""
+"""Maximum number of block numbers in a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarningCount:
-    """One warning code over all trials."""
+    """A warning code with the number of trials that have it."""
 
     code: str
-    """Its code."""
+    """The code."""
     count: int
-    """Trials that carry it."""
+    """Number of trials with the warning."""
     first: TrialWarning
-    """The first of them."""
+    """The first warning with this code."""
     measure: str
-    """Measure of the first."""
+    """Measure of the first trial with the warning."""
     cell: Mapping[str, str]
-    """Cell of the first."""
+    """Cell of the first trial with the warning."""
     block: int
-    """Block of the first."""
+    """Block of the first trial with the warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostTrials:
-    """Trials of one cell that ended badly for one reason."""
+    """Unsuccessful trials of one cell that have the same reason."""
 
     status: Status
     """Failed or invalid."""
@@ -42,9 +42,9 @@ class LostTrials:
     cell: Mapping[str, str]
     """Factor to label."""
     reason: Failure | None
-    """As recorded."""
+    """The recorded reason."""
     blocks: tuple[int, ...]
-    """Which of them."""
+    """Blocks of the trials."""
 
 
 def warnings(trials: Iterable[TrialRecord]) -> list[WarningCount]:
@@ -63,7 +63,7 @@ def warnings(trials: Iterable[TrialRecord]) -> list[WarningCount]:
 
 
 def lost(trials: Iterable[TrialRecord]) -> list[LostTrials]:
-    """Group failed and invalid trials by cell and reason, in the order they happened."""
+    """Group failed and invalid trials by cell and reason, in the order of their occurrence."""
     groups: dict[tuple[str, str, frozenset[tuple[str, str]], Failure | None], list[TrialRecord]] = {}
     for trial in trials:
         if trial.result.status is not Status.OK:
@@ -83,6 +83,6 @@ def lost(trials: Iterable[TrialRecord]) -> list[LostTrials]:
 
 
 def block_list(blocks: tuple[int, ...], words: Words) -> str:
-    """List block numbers, shortened where there are many."""
+    """Return a list of block numbers, shortened if there are many."""
     listed = words.listed(str(block) for block in blocks[:MOST_BLOCKS])
     return listed if len(blocks) <= MOST_BLOCKS else f"{listed}, …"

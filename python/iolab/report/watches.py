@@ -1,4 +1,4 @@
-"""What a watch saw, in words: bursts of frames, the time between them, whether a shaper kept its limits."""
+"""Sentences about watches: bursts of frames, intervals between bursts, and whether a shaper conforms to its limits."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,74 +13,79 @@ from iolab.results.metric import Dimensions
 from iolab.units import NS_PER_S, format_bytes
 
 BUSIEST_SHARE = 0.1
-"""Of the bytes of a measure's busiest direction: one that carried less (acknowledgements) has no sentence."""
+"""Minimum bytes of a direction, as a ratio of the bytes of the measure's busiest direction; directions below this ratio
+(acknowledgements) get no sentence."""
 IDLE_TIMES = 3.0
-"""Of the frames of a burst: for a longer pause the time between bursts is written, not frame times."""
+"""Maximum pause, as a multiple of the burst's length, that is written as a number of frame times; after a longer pause,
+the interval between bursts is written."""
 LINE_EXTRA_BYTES = 24
-"""Of a frame on a line beyond the bytes that are counted: checksum, preamble and gap."""
+"""Bytes per frame on the line that counters do not include: checksum, preamble and gap."""
 MOST_TOGETHER = 4
-"""Cells in one sentence; more have a sentence each."""
+"""Maximum number of cells in one sentence; more cells get a sentence each."""
 MOST_CELLS = 12
-"""Cells that a sentence tells one by one."""
+"""Maximum number of cells that are described individually."""
 AT_LEAST = frozenset({Kept.REACHED, Kept.ALONE, Kept.SHARE})
 FLOWS = 8
-"""So many flows are suggested to be told apart: each stream of iperf3 has two connections."""
+"""Recommended number of separately counted flows: each iperf3 stream has two connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What passed one direction in one cell: means over blocks. None: nothing of the kind was seen."""
+    """Traffic in one direction of one cell: means over blocks. A value of None was not measured."""
 
     cell: Mapping[str, str]
     """Factor to label."""
     direction: str
-    """From port to port."""
+    """Sending and receiving port, as "a->b"."""
     bytes: float
-    """All that was seen."""
+    """Total bytes."""
     frames: Estimate | None
-    """Of a burst, its median."""
+    """Median number of frames per burst."""
     frames_p99: Estimate | None
-    """Of a burst, 99 of 100 have no more."""
+    """p99 of the number of frames per burst."""
     interval: Estimate | None
-    """From the begin of a burst to that of the next, median [ns]."""
+    """Median time from the start of a burst to the start of the next [ns]."""
     gap: Estimate | None
-    """Between two frames, median [ns]."""
+    """Median gap between two frames [ns]."""
     busiest: Estimate | None
-    """The fullest of the shortest windows [bit/s]."""
+    """Maximum rate in the shortest windows [bit/s]."""
     idle: Estimate | None
-    """The share of the shortest windows without a frame."""
+    """Share of the shortest windows that contain no frame."""
     frame_ns: float | None
-    """What a frame of a burst takes on the declared line; None: there is none [ns]."""
+    """Transmission time of a burst's frame on the declared line; None: no line is declared [ns]."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """How frames followed each other in some cells."""
+    """The arrival pattern of frames in some cells."""
 
     kind: str
-    """Name of the sentence's template."""
+    """Key of the sentence template."""
     frames: int
-    """Of a burst."""
+    """Frames per burst."""
     spans_ns: tuple[float, ...]
-    """Of each cell: the time that the template has [ns]; empty where it has none."""
+    """The time that the sentence states for each cell [ns]; empty if the template contains no time."""
     idle: tuple[int, ...] = ()
-    """Of each cell: frame times without a frame."""
+    """Pause after a burst in each cell, in frame times."""
 
     @property
     def alike(self) -> tuple[object, ...]:
-        """Return what patterns in one clause have in common: their times are of one power of two."""
+        """Return a key that is equal for patterns in one clause: template, frames per burst, times in powers of two."""
         sizes = tuple(int(span).bit_length() for span in (*self.spans_ns, *self.idle))
         return (self.kind, self.frames, sizes)
 
     def say(self, words: Words) -> str:
-        """Return it in words, with the least and the largest of its cells."""
+        """Return the pattern as text, with the minimum and maximum of its cells."""
         spans = [_duration(one) for one in sorted(self.spans_ns)]
         idle = [str(one) for one in sorted(self.idle)]
         return words.text(self.kind, frames=self.frames, span=_range(spans, words), idle=_range(idle, words))
 
 
 def watch_lines(analysis: Analysis, measures: Sequence[str], names: Names) -> Iterator[str]:
-    """Say of each direction what passed in each cell; of many cells, those of one pattern share a clause."""
+    """Yield a sentence per direction with the traffic in each cell.
+
+    If there are many cells, equal patterns share a clause.
+    """
     words = names.words
     for measure in measures:
         passed = tuple(passed_by(measure, analysis))
@@ -121,7 +126,7 @@ def _range(texts: Sequence[str], words: Words) -> str:
 
 
 def passed_by(measure: str, analysis: Analysis) -> Iterator[Passed]:
-    """Yield what the watches of a measure saw, by cell and direction."""
+    """Yield the traffic that the watches of a measure recorded, by cell and direction."""
     every = analysis.estimates.of_measure(measure)
     by: dict[tuple[str, Dimensions], dict[CellKey, Estimate]] = {}
     for quantity, estimates in every.items():
@@ -169,7 +174,7 @@ def _frame_ns(frames: Estimate | None, octets: Estimate | None, line_bps: int | 
 
 
 def _pattern(one: Passed) -> _Pattern | None:
-    """Return how frames followed each other; None: too few passed for that."""
+    """Return the arrival pattern of frames; None: there were too few frames."""
     if one.frames is None:
         return None
     frames = round(one.frames.mean)
@@ -190,7 +195,7 @@ def _duration(ns: float) -> str:
 
 
 def lines(link: str, trial: str, found: Judged, words: Words) -> Iterator[str]:
-    """Give the lines of one shaper in one trial."""
+    """Yield the lines about one shaper in one trial."""
     verdicts = {
         Kind.PASSED: words.text("wire.shaper.passed"),
         Kind.FAILED: words.text("wire.shaper.failed"),

@@ -1,6 +1,6 @@
-"""What was watched on the wire in one trial, to be drawn: points with their windows, histograms and curves.
+"""The data of wire monitors in one trial, prepared for drawing: points with windows, histograms and curves.
 
-In a terminal every series of the trial is a line, with its course in block characters.
+In a terminal each series of the trial is a line of block characters.
 """
 
 import math
@@ -23,15 +23,15 @@ from iolab.store.records import TrialRecord
 from iolab.units import format_bits_per_second, format_bytes, format_ratio
 
 LINE = "line"
-"""The part of windows that are filled while frames would be on a line."""
+"""Value of the dimension `part` for windows that assume back-to-back frames on a line."""
 PER_DECADE = 10
-"""Bars of a histogram over a logarithmic axis."""
+"""Number of histogram bars per decade."""
 HOLDS_BPS = 1_000_000_000
-"""The rate whose point of the curve stands in words, where no line is declared [bit/s]."""
+"""Rate of the point on the curve that is written as text if no line is declared [bit/s]."""
 COLUMNS = 40
-"""Of a sparkline."""
+"""Number of columns of a sparkline."""
 EVERY = 10_000
-"""More series than a trial has: none is left out."""
+"""Panel limit above the number of series in any trial, so that none is omitted."""
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -40,59 +40,59 @@ class Bars:
     """A histogram over a logarithmic axis."""
 
     edges: Values
-    """Where bars begin, and where the last one ends."""
+    """Left edges of the bars, and the right edge of the last bar."""
     counts: Values
-    """Of each bar."""
+    """Count of each bar."""
     together: bool
-    """Whether the first bar stands for 0, which has no place on the axis."""
+    """Whether the first bar represents 0, which has no position on the axis."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """Smallest token bucket by rate."""
+    """Minimum depth of a token bucket, by rate."""
 
     rates_bps: Values
-    """Rising."""
+    """Rates, in ascending order."""
     depths_bytes: Values
-    """Of each rate."""
+    """Minimum bucket depth at each rate."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WirePoint:
-    """A point."""
+    """One measurement point."""
 
     title: str
-    """Between which ports, or in or out of which."""
+    """The ports, or the port with the direction in or out."""
     figures: str
-    """Mean, fullest window, idle share."""
+    """Mean rate, maximum window rate, idle ratio."""
     windows: tuple[tuple[str, Series], ...]
-    """Windows by what they are called; bytes of each."""
+    """Series of the bytes in each window, with their display names."""
     gaps: Bars | None
     """Gaps between frames [ns]."""
     trains: Bars | None
-    """Trains by frames."""
+    """Number of trains by their number of frames."""
     lengths: Bars | None
-    """Trains by their time [ns]."""
+    """Number of trains by their duration [ns]."""
     curve: Curve | None
-    """sigma(rho)."""
+    """sigma(rho): minimum bucket depth over rate."""
     holds: str
-    """A point of the curve in words; empty: there is none."""
+    """One point of the curve as text; empty: the curve has no point."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WireTrial:
-    """A trial."""
+    """The wire monitors of one trial."""
 
     title: str
     """Measure, cell and block."""
     key: str
-    """Its key in the run folder."""
+    """Key of the trial in the run folder."""
     points: tuple[WirePoint, ...]
-    """In the order of the record; those that nothing passed are left out."""
+    """Points, in record order; points without frames are omitted."""
 
 
 def wire_trial(trial: TrialRecord, series: Sequence[Series], named: Names) -> WireTrial | None:
-    """Lay out what was watched in a trial; None: nothing was."""
+    """Return the data of the wire monitors in a trial; None: the trial had no wire monitor."""
     points: dict[Dimensions, list[Series]] = {}
     for each in series:
         if each.over is not Over.TIME:
@@ -104,7 +104,7 @@ def wire_trial(trial: TrialRecord, series: Sequence[Series], named: Names) -> Wi
 
 
 def _of(about: Dimensions) -> Dimensions:
-    """Return the point that a series is of."""
+    """Return the measurement point of a series."""
     return replace(about, window_ns=None, flow=None, part=None)
 
 
@@ -128,7 +128,7 @@ def _point(about: Dimensions, series: Sequence[Series], metrics: Metrics, named:
 
 
 def figures(about: Dimensions, series: Sequence[Series], metrics: Metrics, named: Names) -> str:
-    """Say the three figures of a point: its mean, its fullest window and its idle share, in the shortest windows."""
+    """Return the three figures of a point as text: mean rate, maximum rate and idle ratio in the shortest windows."""
     lengths = [
         each.dimensions.window_ns
         for each in series
@@ -157,7 +157,7 @@ def _name(series: Series, named: Names) -> str:
 
 
 def _holds(about: Dimensions, metrics: Metrics, named: Names) -> str:
-    """Say the buffer that the declared line needs; without a line the bucket of 1 Gbit/s."""
+    """Return the buffer that the declared line needs, as text; without a line, the token bucket at 1 Gbit/s."""
     words = named.words
     on_line = [
         each
@@ -172,20 +172,20 @@ def _holds(about: Dimensions, metrics: Metrics, named: Names) -> str:
 
 
 def binned(series: Series) -> Bars:
-    """Return the counts of a series of values in bars of equal width on a logarithmic axis; 0 is a decade below all."""
+    """Return a histogram with equal bar widths on a logarithmic axis; 0 is one decade below all other values."""
     at = series.at_ns.astype(np.float64)
     together = bool((at <= 0).any())
     least = float(at[at > 0].min()) if (at > 0).any() else 10.0
     at = np.maximum(at, least / 10 if together else least)
     first, last = int(np.floor(np.log10(at.min()))), int(np.floor(np.log10(at.max()))) + 1
     edges = 10.0 ** (np.arange((last - first) * PER_DECADE + 1) / PER_DECADE + first)
-    # A value on an edge begins a bar, whatever the power came to.
+    # A value on an edge belongs to the bar that starts there, despite rounding errors of the power.
     counts, _ = np.histogram(at * (1 + 1e-9), bins=edges, weights=series.values)
     return Bars(edges, counts.astype(np.float64), together)
 
 
 def course(windows: Series, columns: int) -> Values:
-    """Return what the windows of a series carried in each of some equal parts of their time."""
+    """Return the bytes in the windows, summed over equal parts of the time."""
     length_ns = windows.dimensions.window_ns or 1
     number = (windows.at_ns - windows.at_ns[0]) // length_ns
     count = int(number[-1]) + 1
@@ -197,7 +197,7 @@ def course(windows: Series, columns: int) -> Values:
 def trial_over_time(
     trial: TrialRecord, series: Sequence[Series], plan: Plan, words: Words = EN
 ) -> RenderableType:
-    """Render the series of a trial; those of one quantity share the scale, which begins at 0."""
+    """Return the series of a trial; series of one quantity share a scale that starts at 0."""
     named = names_of(plan, words)
     laid = over_time.panels(trial, series, named, COLUMNS, EVERY)
     on_wire = _on_wire(trial, series, named)
@@ -230,7 +230,7 @@ def trial_over_time(
 
 
 def _on_wire(trial: TrialRecord, series: Sequence[Series], named: Names) -> list[RenderableType]:
-    """Render what was watched: of each point the course of its shortest windows, and three figures."""
+    """Return the wire monitors: a sparkline of the shortest windows and three figures per point."""
     laid = wire_trial(trial, series, named)
     if laid is None:
         return []
@@ -251,7 +251,10 @@ def _length_ns(series: Series) -> int:
 
 
 def sparkline(values: Values, top: float) -> str:
-    """Write values as block characters between 0 and `top`: the lowest is 0 alone, a space is where none is known."""
+    """Return values as block characters between 0 and `top`.
+
+    The lowest block stands only for 0, and a space stands for an unknown value.
+    """
     return "".join(
         " " if not math.isfinite(value) else BLOCKS[_block(value / top if top > 0 else 0.0)]
         for value in values.tolist()

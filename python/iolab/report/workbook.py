@@ -1,6 +1,6 @@
-"""A workbook for spreadsheet programs (Office Open XML, .xlsx): a sheet per table, numbers as numbers, units in heads.
+"""A workbook (Office Open XML, .xlsx): a sheet per table, numeric cells, units in column titles.
 
-Written by XlsxWriter. Texts are written as texts: none becomes a formula or an address.
+XlsxWriter writes the file. Texts are written as texts, so that none becomes a formula or a link.
 """
 
 import csv
@@ -24,24 +24,24 @@ from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun
 
 MOST_ROWS = 100_000
-"""Of one sheet; the format has room for 1 048 576, and a program for less."""
+"""Maximum number of rows in a sheet; the format allows 1 048 576 rows, and some programs fewer."""
 LONGEST_NAME = 31
-"""Of a sheet (Excel's limits)."""
+"""Maximum length of a sheet name (Excel's limit)."""
 FORBIDDEN = str.maketrans(dict.fromkeys("[]:*?/\\'", " "))
 WIDTHS = (8, 48)
-"""Of a column, at least and at most [characters]."""
+"""Minimum and maximum column width [characters]."""
 
 Cell = str | float | None
 Row = Sequence[Cell]
 
 
 def workbook(run: StoredRun, analysis: Analysis, version: str, words: Words = EN) -> bytes:
-    """Return a workbook of a run: summary, a sheet per measure and figure, then every row of the CSV files."""
+    """Return the workbook of a run: a summary, a sheet per measure and figure, then all rows of the CSV files."""
     named, out = names_of(run.plan, words), io.BytesIO()
     book = xlsxwriter.Workbook(
         out, {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
     )
-    # The same run gives the same bytes: no time of writing.
+    # No creation time is stored, so that the same run gives the same bytes.
     book.set_properties({"title": run.plan.title, "comments": f"iolab {version}", "created": EPOCH})
     head = book.add_format({"bold": True, "text_wrap": True, "valign": "top"})
     sheets = _Sheets(book, head)
@@ -62,18 +62,18 @@ def workbook(run: StoredRun, analysis: Analysis, version: str, words: Words = EN
 
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)
-"""Stands for the time of writing."""
+"""Constant that replaces the creation time."""
 
 
 class _Sheets:
-    """The sheets of a workbook, each with a name of its own."""
+    """The sheets of a workbook, with unique names."""
 
     def __init__(self, book: Workbook, head: Format) -> None:
         self._book, self._head = book, head
         self._taken: set[str] = set()
 
     def add(self, name: str, heads: Sequence[str], rows: Iterable[Row]) -> None:
-        """Add a sheet; its first row stays in view."""
+        """Add a sheet; its first row does not scroll."""
         sheet: Worksheet = self._book.add_worksheet(self._free(name))
         sheet.freeze_panes(1, 0)
         wide = [len(text) for text in heads]
@@ -90,7 +90,7 @@ class _Sheets:
             sheet.set_column(at, at, min(max(width + 1, WIDTHS[0]), WIDTHS[1]))
 
     def _free(self, name: str) -> str:
-        """Return a name that spreadsheets take and no other sheet has; they do not tell capitals apart."""
+        """Return a valid sheet name that no other sheet has; sheet names are case-insensitive."""
         plain = " ".join(name.translate(FORBIDDEN).split()) or "-"
         number, found = 1, plain[:LONGEST_NAME]
         while found.lower() in self._taken:
@@ -107,7 +107,8 @@ def _summary(run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
 
 
 def _quantities(shown: Shown, analysis: Analysis) -> list[Quantity]:
-    """Return the figures of a measure that have a sheet: the leading one, and of disk programs its metric per phase."""
+    """Return the figures that get a sheet: a measure's leading figure, and for disk programs the metric of each
+    phase."""
     every = analysis.estimates.of_measure(shown.measure)
     phases = [of for of in every if of.name == shown.metric.name and of.dimensions.part is not None]
     return phases or [shown.metric]
@@ -116,7 +117,7 @@ def _quantities(shown: Shown, analysis: Analysis) -> list[Quantity]:
 def _figures(
     shown: Shown, quantity: Quantity, run: StoredRun, analysis: Analysis, named: Names
 ) -> tuple[str, tuple[str, ...], list[Row]]:
-    """Return name, heads and rows of the sheet of one figure."""
+    """Return name, column titles and rows of the sheet of one figure."""
     estimates = list(analysis.estimates.of_measure(shown.measure)[quantity])
     by = numbers.scale(quantity.name, estimates[0].unit, [each.mean for each in estimates])
     factors, words = tables.columns(estimates, run), named.words
@@ -154,14 +155,14 @@ def _row(each: Estimate, factors: Sequence[str], by: numbers.Scale, words: Words
 
 
 def _bound(each: Estimate, words: Words) -> Cell:
-    """Say that the figures of a row are only lower bounds, and what limited them; None: they are not."""
+    """Return the limit if the figures of a row are lower bounds; else None."""
     if not each.bounds:
         return None
     return numbers.at_least(tables.limits(each.limited_by, words), bounded=True, words=words)
 
 
 def _value(text: str) -> Cell:
-    """Return a number where a field of the CSV is one, else its text."""
+    """Return a CSV field as a number if it is one, otherwise as text."""
     if spreadsheet.is_number(text):
         return float(text)
     return text.removeprefix("'") or None

@@ -1,1 +1,1 @@
-"""The one record: what is measured, as frozen types that `trial` fills, `store` writes, and `analysis` reads."""
+"""The records of measurements as frozen types, which `trial` creates, `store` writes, and `analysis` reads."""

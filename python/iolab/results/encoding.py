@@ -1,4 +1,7 @@
-"""Records as JSON and back. What is read must be exactly what the type says: nothing missing, nothing unknown."""
+"""Encode records as JSON and decode them.
+
+A decoded record must match its type exactly, without missing or unknown fields.
+"""
 
 import json
 from functools import cached_property
@@ -12,26 +15,26 @@ from iolab.aliases import Sort, aliases
 T = TypeVar("T")
 EXACT = CoreConfig(extra_fields_behavior="forbid", strict=True)
 MOST_TOLD = 3
-"""Wrong fields of one record that an error lists."""
+"""Maximum number of invalid fields of one record that an error lists."""
 
 
 class Malformed(ValueError):
-    """A text is no record of the type that was wanted; the message says which field is wrong, and how."""
+    """A text is not a record of the required type; the message names the invalid fields."""
 
 
 class Encoding(Generic[T]):
-    """One type of record, to and from JSON."""
+    """Encoder and decoder of one record type."""
 
     def __init__(self, shape: type[T], *, defaults: bool = False) -> None:
-        """Make the encoding of a type; `defaults`: fields with a default are left out where they have it."""
+        """Create the encoding of a type; with `defaults`, fields that have their default value are omitted."""
         self._shape = shape
         self._defaults = defaults
 
     @cached_property
     def _schema(self) -> CoreSchema:
-        """Made when it is first used: most commands read or write few of the types."""
+        """Build the schema on first use, because most commands use few of the types."""
         adapter = TypeAdapter(self._shape)
-        adapter.rebuild()  # of a statement it was put off
+        adapter.rebuild()  # the schemas of statements are built only on request
         return adapter.core_schema
 
     @cached_property
@@ -46,7 +49,7 @@ class Encoding(Generic[T]):
         """Return a record as JSON.
 
         Raises:
-            ValueError: a figure in it is no finite number, which JSON cannot hold.
+            ValueError: the record contains a number that is not finite, which JSON cannot represent.
         """
         plain = self._serializer.to_python(value, mode="json", exclude_defaults=self._defaults)
         return json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
@@ -55,7 +58,7 @@ class Encoding(Generic[T]):
         """Return the record that `encode` wrote.
 
         Raises:
-            Malformed: it is no JSON, or has a field too few, too many, or of another type.
+            Malformed: the text is not JSON, or has missing or additional fields, or fields of the wrong type.
         """
         try:
             read: T = self._validator.validate_json(text)
@@ -65,7 +68,7 @@ class Encoding(Generic[T]):
 
 
 def malformed(error: ValidationError) -> Malformed:
-    """Return which fields of a record are wrong, and how."""
+    """Return the invalid fields of a record, each with the reason."""
     told = [
         f"{'.'.join(map(str, each['loc'])) or 'record'}: {each['msg']}"
         for each in error.errors(include_url=False, include_input=False)[:MOST_TOLD]
@@ -74,9 +77,9 @@ def malformed(error: ValidationError) -> Malformed:
 
 
 def _exact(schema: Any, *, defaults: bool) -> Any:
-    """Return a schema that says of every record how exact it is.
+    """Return a schema that every record must match exactly.
 
-    Without `defaults` no field may be left out: a default is for who makes a record, not for who reads it.
+    Without `defaults`, no field may be missing: default values are for creating records, not for reading them.
     """
     if isinstance(schema, list | tuple):
         return type(schema)(_exact(each, defaults=defaults) for each in schema)
@@ -92,5 +95,5 @@ def _exact(schema: Any, *, defaults: bool) -> Any:
 
 
 def _with_old_name(field: dict[str, Any], old: str | None) -> dict[str, Any]:
-    """Return a field that is read by its old name as well."""
+    """Return a field that can also be read under its old name."""
     return field if old is None else {**field, "validation_alias": [[field["name"]], [old]]}

@@ -1,4 +1,4 @@
-"""Metrics: a measured figure each, what it is about (load, flow, CPU, thread), and all of one trial together."""
+"""Metrics: measured figures with their dimensions (load, flow, CPU, thread), and all metrics of one trial."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,12 +7,14 @@ from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from typing import Self
 
+from iolab.locale import Phrase
 from iolab.messages.statement import Name
 
 LARGER, SMALLER = "larger", "smaller"
-"""Which of two values is the better one."""
+"""Values of `better`: higher or lower values are better."""
 Method = int | None
-"""Version of the method that a figure was computed by; None: unknown, an iolab without method versions recorded it."""
+"""Version of the method that computed a figure; None: unknown, because an iolab without method versions recorded
+the figure."""
 UNIT_ENDS: Mapping[str, str] = {
     "_bps": "bit/s",
     "_fps": "frame/s",
@@ -23,7 +25,7 @@ UNIT_ENDS: Mapping[str, str] = {
     "_bytes": "byte",
     "_bytes_per_s": "byte/s",
 }
-"""End of a metric's name to its unit; a name that ends otherwise says nothing of it."""
+"""Unit of each suffix of a metric's name; names without such a suffix do not contain a unit."""
 OWN_UNITS: Mapping[str, tuple[str, ...]] = {
     "count": (
         "*_frames", "train_frames_*", "*_samples", "load_trials", "perturbed_trials", "retransmits", "transactions",
@@ -39,47 +41,51 @@ OWN_UNITS: Mapping[str, tuple[str, ...]] = {
     "1/s": ("transactions_per_s", "rtts_per_s"),
     "1/min": ("round_trips_per_min",),
 }  # fmt: skip
-"""Unit to iolab's own metrics and series whose names do not end in it; * stands for any part of a name."""
+"""iolab's metrics and series whose names contain no unit, by unit; * matches any part of a name."""
 UNKNOWN_METHOD = "unknown"
-"""What a method version is called that is not known."""
+"""Name of an unknown method version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dimensions:
-    """Where, when and of what a metric was taken. What is None does not apply: the metric is of the whole."""
+    """The object that a metric describes, and the conditions of the measurement.
+
+    A dimension that is None does not apply; a metric without dimensions describes the whole trial.
+    """
 
     load_ratio: float | None = None
-    """Offered load, of the rate that was found or given [ratio]."""
+    """Offered load, as a ratio of the rate that the search found or that was given [ratio]."""
     flow: Name | None = None
-    """Sender and receiver: near->far; the second flow with the same ends is near->far#2."""
+    """Sender and receiver: near->far; a second flow between the same ends is near->far#2."""
     direction: Name | None = None
-    """Of frames: from->to, both as machine.port."""
+    """Direction of frames: from->to, both as machine.port."""
     machine: Name | None = None
-    """The machine whose kernel has the CPU or thread; None: this computer, or the one that sends the frames."""
+    """Machine whose kernel has the CPU or thread; None: the local host or, for load trials, the machine that sends the
+    frames."""
     port: Name | None = None
     """machine.port."""
     queue: int | None = None
-    """Receive queue of the port, as the card numbers it."""
+    """Number of the port's receive queue."""
     cpu: int | None = None
     """Number of the CPU."""
     role: Name | None = None
-    """What a thread does: device, guest, kernel, generator, receiver or napi."""
+    """Role of a thread: device, guest, kernel, generator, receiver or napi."""
     thread: Name | None = None
-    """Name of the thread, as the kernel calls it."""
+    """Name of the thread in the kernel."""
     window_ns: int | None = None
-    """Length of the windows that were looked at [ns]."""
+    """Length of the windows [ns]."""
     block_bytes: int | None = None
-    """Of one read or write of a disk [bytes]."""
+    """Block size of disk requests [bytes]."""
     depth: int | None = None
-    """Reads and writes of a disk that are kept under way."""
+    """Queue depth of disk requests."""
     rate_bps: int | None = None
-    """Of a token bucket, or of a line [bit/s]."""
+    """Rate of a token bucket, or of a line [bit/s]."""
     buffer_bytes: int | None = None
-    """Depth of a buffer [bytes]."""
+    """Size of a buffer [bytes]."""
     section: Name | None = None
-    """Of a job file that a disk program was given, as the file names it."""
+    """Section of a disk program's job file."""
     part: Name | None = None
-    """A part of what is measured that no other dimension names."""
+    """Part of the measurement that no other dimension identifies."""
 
     def known(self) -> Mapping[str, str | int | float]:
         """Return the dimensions that apply, by name."""
@@ -87,25 +93,28 @@ class Dimensions:
 
     @property
     def whole(self) -> bool:
-        """Whether none applies."""
+        """Whether no dimension applies."""
         return self == WHOLE
 
 
 WHOLE = Dimensions()
-"""Of a metric that is of the whole trial."""
+"""Dimensions of a metric of the whole trial."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What a metric or a series measures. Trials are compared in the quantities that they share."""
+    """The quantity of a metric or a series: its name with its dimensions.
+
+    Comparisons use the quantities that trials share.
+    """
 
     name: Name
-    """With its unit in it; docs/method defines each."""
+    """Name with its unit; docs/method defines each."""
     dimensions: Dimensions = WHOLE
-    """What it is about."""
+    """Dimensions of the quantity."""
 
     def __str__(self) -> str:
-        """Return the name and what it is about, for messages: cpu_busy_ratio (load_ratio 1.1, cpu 1)."""
+        """Return the name with its dimensions, for messages: cpu_busy_ratio (load_ratio 1.1, cpu 1)."""
         about = ", ".join(f"{name} {value}" for name, value in self.dimensions.known().items())
         return f"{self.name} ({about})" if about else self.name
 
@@ -116,14 +125,17 @@ def method_name(method: Method) -> str:
 
 
 def unit_in(name: str) -> str | None:
-    """Return the unit that the end of a metric's name says; None: it says none."""
+    """Return the unit in the suffix of a metric's name; None: the name contains no unit."""
     ends = [end for end in UNIT_ENDS if name.endswith(end)]
     return UNIT_ENDS[max(ends, key=len)] if ends else None
 
 
 @cache
 def unit_of(name: str) -> str:
-    """Return the unit of a metric or series of iolab's own. Raises LookupError: neither its name nor OWN_UNITS says."""
+    """Return the unit of a metric or series of iolab.
+
+    Raises LookupError: neither the name nor OWN_UNITS has the unit.
+    """
     own = (unit for unit, names in OWN_UNITS.items() for one in names if fnmatchcase(name, one))
     unit = next(own, None) or unit_in(name)
     if unit is None:
@@ -133,60 +145,63 @@ def unit_of(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One measured figure."""
+    """A measured figure."""
 
     name: Name
-    """With its unit in it; docs/method defines each."""
+    """Name with its unit; docs/method defines each."""
     unit: Name
     """bit/s, frame/s, ratio, s, ns, count, ..."""
     value: float
-    """In `unit`."""
+    """Value of the metric, in `unit`."""
     dimensions: Dimensions = WHOLE
-    """What it is about."""
+    """Dimensions of the metric."""
     limited_by: Name = ""
-    """What was the limit instead of the device (generator, receiver, line, load, time, host), so that the value is only
-    a lower bound; empty: it was measured."""
+    """Limit other than the device (generator, receiver, line, load, time, host) that makes the value a lower bound;
+    empty: the value is not a lower bound."""
     better: Name = ""
-    """Which of two values is the better one: the LARGER, the SMALLER; empty: nobody said."""
+    """Whether higher (LARGER) or lower (SMALLER) values are better; empty: unknown."""
     method: Method = 1
-    """Version of the method that computed it: only values of one version are compared or pooled."""
+    """Version of the method that computed the value: only values of the same version are compared or pooled."""
 
     @classmethod
     def of(cls, name: str, value: float, dimensions: Dimensions = WHOLE, limited_by: str = "") -> Self:
-        """Return a metric of iolab's own, in the unit of its name."""
+        """Return a metric of iolab; its unit is the unit in its name."""
         return cls(name, unit_of(name), value, dimensions, limited_by)
 
     @property
     def quantity(self) -> Quantity:
-        """Return what it measures."""
+        """Return the quantity of the metric."""
         return Quantity(self.name, self.dimensions)
 
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """What the metrics of a trial are of. Trials that measured the same share one: a run has millions of metrics."""
+    """The metadata of a trial's metrics.
+
+    Trials with equal metadata share one object, because a run has millions of metrics.
+    """
 
     quantities: tuple[Quantity, ...]
-    """In the order of the record."""
+    """Quantities, in record order."""
     units: tuple[Name, ...]
-    """Of each."""
+    """Unit of each quantity."""
     better: tuple[Name, ...]
-    """Which of two values of each is the better one; empty: nobody said."""
+    """Better direction of each quantity; empty: unknown."""
     methods: tuple[Method, ...]
-    """Method version of each."""
+    """Method version of each quantity."""
 
 
 class Metrics:
-    """The metrics of one trial, in order, no two of the same quantity. Frozen."""
+    """The metrics of one trial, in order, with distinct quantities. Immutable."""
 
     __slots__ = ("heads", "limits", "values")
 
     heads: Heads
-    """What they are of."""
+    """Metadata of the metrics."""
     values: "array[float]"
-    """One per quantity, in its unit."""
+    """Values, one per quantity, in its unit."""
     limits: Mapping[int, str]
-    """What limited those that are only lower bounds, by place."""
+    """Limit of each value that is a lower bound, by index."""
 
     def __init__(self, metrics: Iterable[Metric] = ()) -> None:
         every = tuple(metrics)
@@ -200,11 +215,12 @@ class Metrics:
         self.limits = {at: each.limited_by for at, each in enumerate(every) if each.limited_by}
         if len(set(self.heads.quantities)) < len(every):
             twice = {str(each) for each in self.heads.quantities if self.heads.quantities.count(each) > 1}
-            raise ValueError(f"metrics that occur twice in one trial: {', '.join(sorted(twice))}")
+            raise ValueError(Phrase("results.metrics-twice", metrics=sorted(twice)))
 
     @classmethod
     def of(cls, heads: Heads, values: Iterable[float], limits: Mapping[int, str]) -> Self:
-        """Return metrics of heads that are known to be of different quantities; `limits` by place among them."""
+        """Return metrics with the given metadata, whose quantities must be distinct; `limits` has the limit of each
+        lower bound, by the index of the metric."""
         made = cls.__new__(cls)
         made.heads, made.values, made.limits = heads, array("d", values), limits
         return made
@@ -219,23 +235,24 @@ class Metrics:
         return len(self.values)
 
     def get(self, name: str, dimensions: Dimensions = WHOLE) -> Metric | None:
-        """Return the metric of a name that is about `dimensions`; None where there is none."""
+        """Return the metric with a name and `dimensions`; None if there is none."""
         wanted = Quantity(name, dimensions)
         return next((each for each in self if each.quantity == wanted), None)
 
     def __getitem__(self, name: str) -> Metric:
-        """Return the metric of the whole trial that has a name."""
+        """Return the metric with a name that describes the whole trial."""
         found = self.get(name)
         if found is None:
             raise KeyError(name)
         return found
 
     def __contains__(self, of: object) -> bool:
-        """Whether there is a metric of a quantity; of the whole trial, where `of` is a name."""
+        """Whether the trial has a metric of a quantity; a name stands for the quantity with this name and without
+        dimensions."""
         return (Quantity(of) if isinstance(of, str) else of) in self.heads.quantities
 
     def named(self, name: str) -> tuple[Metric, ...]:
-        """Return the metrics of a name, whatever they are about."""
+        """Return all metrics with a name, whatever their dimensions."""
         return tuple(each for each in self if each.name == name)
 
     def __eq__(self, other: object) -> bool:
@@ -250,12 +267,15 @@ class Metrics:
 
 @lru_cache(maxsize=4096)
 def _known(about: Dimensions) -> dict[str, str | int | float]:
-    """A run has millions of metrics, about a few things; nobody changes what is given here."""
+    """Return the dimensions that apply.
+
+    The result is cached, because a run has millions of metrics; callers must not modify it.
+    """
     found = {name: getattr(about, name) for name in names()}
     return {name: value for name, value in found.items() if value is not None}
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of all dimensions, in their order."""
+    """Return the names of all dimensions, in order."""
     return tuple(field.name for field in fields(Dimensions))

@@ -1,7 +1,7 @@
-"""All load trials of one trial that sends frames, and the ports, places and search behind them.
+"""All load trials of one trial with generated frames, and their ports, placement and search.
 
-A load trial is all that was seen while frames were sent at one load. The balance sheet of a direction is: offered =
-forwarded + drops + unexplained.
+A load trial consists of the observations that were made while frames were sent at one load. The frame accounting of a
+direction is: offered = forwarded + drops + unexplained.
 """
 
 from collections.abc import Mapping
@@ -22,247 +22,249 @@ class Drop:
     """Frames lost at one place for one reason."""
 
     place: Place
-    """Where."""
+    """The place of the loss."""
     reason: DropReason
-    """Why."""
+    """Reason of the loss."""
     frames: int
-    """How many."""
+    """Number of lost frames."""
     cause: Name = ""
-    """The kernel's own name of the reason, where it tells one."""
+    """The kernel's drop reason, if it reports one."""
     doubt: Caveat | None = None
-    """Why that reason is not certain; None: it is, or there is none."""
+    """Reason why the drop reason is uncertain; None: the drop reason is certain, or no drop reason is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """One direction's balance."""
+    """The frame accounting of one direction."""
 
     direction: Name
     """From->to."""
     offered_frames: int
     """Frames that left the sender."""
     forwarded_frames: int
-    """First copies that arrived whole."""
+    """Frames that arrived undamaged, without duplicates."""
     drops: tuple[Drop, ...]
-    """Named losses, in the order of the way."""
+    """Named losses, in the order of the path."""
     unexplained_frames: int
-    """What no counter tells of; below zero: counters tell of more than is missing."""
+    """Lost frames that no drop counter accounts for; negative: there are more counted drops than missing frames."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A histogram in short; values in its unit."""
+    """A summary of a histogram, in its unit."""
 
     count: int
-    """Values."""
+    """Number of values."""
     min: int
-    """Smallest."""
+    """Minimum."""
     mean: float
     """Arithmetic mean."""
     p50: int
     """Median."""
     p99: int
-    """99 of 100 are at most this."""
+    """99th percentile."""
     p999: int
-    """999 of 1000 are at most this."""
+    """99.9th percentile."""
     max: int
-    """Largest."""
+    """Maximum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shaper:
-    """A queueing discipline that limits a rate, over one trial."""
+    """A queueing discipline with a rate, during one trial."""
 
     place: Name
-    """The port at whose egress it is."""
+    """The port with the discipline on egress."""
     kind: Name
-    """tbf, htb and the like."""
+    """Kind of the queueing discipline: tbf, htb and others."""
     offered_frames: int
-    """Frames that were sent or passed on to its interface, as far as the interface counts them."""
+    """Frames that were sent or forwarded to the shaper's interface, according to the interface counters."""
     passed_frames: int
-    """Frames that left it."""
+    """Frames that the shaper passed."""
     passed_bytes: int
-    """The same in bytes, with Ethernet's head and without the checksum."""
+    """Bytes that the shaper passed, including Ethernet headers, excluding the FCS."""
     dropped_frames: int
-    """Frames that it dropped."""
+    """Frames that the shaper dropped."""
     held_back: int
-    """How many times a frame had to wait for its rate (overlimits)."""
+    """Number of times that the shaper delayed a frame to keep to its rate (overlimits)."""
     rates_bps: tuple[int, ...] = ()
-    """Rates that the lab gave it and its classes [bit/s]; empty: it is not of the lab."""
+    """Configured rates of the shaper and its classes [bit/s]; empty: the shaper is not part of the lab."""
 
     def rate_bps(self, duration_ns: int) -> int | None:
-        """Return the one of its rates that is nearest to what it passed [bit/s]; None: none is known."""
+        """Return the configured rate closest to the passed rate [bit/s]; None: no rate is known."""
         passed_bps = self.passed_bps(duration_ns)
         return min(self.rates_bps, key=lambda rate: abs(rate - passed_bps), default=None)
 
     def passed_bps(self, duration_ns: int) -> float:
-        """Return what it passed in a time [bit/s]."""
+        """Return the passed rate in a given time [bit/s]."""
         return self.passed_bytes * 8 * NS_PER_S / max(1, duration_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRecord:
-    """Everything about one load trial."""
+    """All data of one load trial."""
 
     purpose: Name
     """search, at-rate, curve or latency."""
     share_ratio: float | None
-    """Of the found rate; None in a search."""
+    """Load as a ratio of the rate that the search found; None for a trial of the search."""
     begin_ns: int
-    """When the first frame was due [ns, monotonic]."""
+    """Time at which the first frame was due [ns, monotonic]."""
     result: LoadResult
-    """What the search needs of it; sums over directions, but `intended_fps` is per direction."""
+    """Data for the search; sums over directions, but `intended_fps` is per direction."""
     directions: int
-    """Directions sent at once."""
+    """Number of directions in which frames were sent at the same time."""
     balances: tuple[Balance, ...]
-    """Per direction."""
+    """Frame accounting of each direction."""
     verdict: Verdict
-    """What limited it."""
+    """The limit of the load trial."""
     latency: Summary | None
-    """Over all directions [ns]; None where no frame arrived."""
+    """Latency over all directions [ns]; None if no frame arrived."""
     disorder: tuple[int, int]
     """Reordered and duplicate frames."""
     density: tuple[tuple[int, int], ...]
-    """Displacement [frames], and the frames that had it, over all directions: RFC 5236."""
+    """Number of frames for each displacement [frames], over all directions: RFC 5236."""
     cpus: tuple[CpuUse, ...]
-    """Of the host."""
+    """CPUs of the host."""
     threads: tuple[Thread, ...]
-    """Of the instrument and of the system under test."""
+    """Threads of the instrument and of the system under test."""
     shapers: tuple[Shaper, ...] = ()
-    """Shapers on the ways."""
+    """Shapers on the paths."""
     unstamped_frames: int = 0
-    """Frames that were sent without a stamp: counted where they arrived, and no more."""
+    """Frames sent without a stamp (frame number and send time); the receiver only counted them."""
     foreign_frames: int | None = 0
-    """Frames of other traffic that came along the ways, at least; None: an old record does not say."""
+    """Minimum number of frames of other traffic on the paths; None: an old record without this value."""
     drop_reasons: Mapping[Name, int] = field(default_factory=dict)
-    """Packets that the whole kernel dropped meanwhile, by its name of the reason; empty where it does not tell."""
+    """Packets that the whole kernel dropped during the trial, by drop reason; empty if the kernel does not report
+    reasons."""
 
     @property
     def intended_fps(self) -> float:
-        """Return the rate that was asked for, sum over directions [frames/s]."""
+        """Return the intended rate, as a sum over directions [frames/s]."""
         return self.result.intended_fps * self.directions
 
     @property
     def offered_fps(self) -> float:
-        """Return the sum over directions [frames/s]."""
+        """Return the offered load, as a sum over directions [frames/s]."""
         return self.result.offered_frames * NS_PER_S / self.result.duration_ns
 
     @property
     def forwarded_fps(self) -> float:
-        """Return the sum over directions [frames/s]."""
+        """Return the forwarding rate, as a sum over directions [frames/s]."""
         return self.result.forwarded_frames * NS_PER_S / self.result.duration_ns
 
     @property
     def unexplained_frames(self) -> int:
-        """Return the frames that no counter accounts for, both signs counted."""
+        """Return the sum of the absolute numbers of unexplained frames."""
         return sum(abs(balance.unexplained_frames) for balance in self.balances)
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What a path did on the ports at hand."""
+    """The result of testing one path, such as AF_XDP, on the trial's ports."""
 
     path: Name
     """af_xdp or bpf_live."""
     ceiling_fps: float
-    """What left of more than it can send, in one direction [frames/s]."""
+    """Maximum rate in one direction [frames/s]."""
     late_p90_ns: int | None = None
-    """How late 90 % of the frames were at most, at the load of the comparison [ns]; None: it was not tried."""
+    """p90 of the send delay at the load at which the paths were compared [ns]; None: not tested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The path that was taken, and why."""
+    """The selected path, with the reasons."""
 
     path: Name
-    """As measures name it."""
+    """Name of the path, as in measures."""
     reasons: tuple[PathReason, ...]
-    """With the figures."""
+    """Reasons with figures."""
     tried: tuple[Tried, ...] = ()
-    """What was compared."""
+    """Test results of the compared paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameSize:
-    """One size of the frames that were sent."""
+    """A frame size that was sent."""
 
     frame_bytes: int
-    """With the checksum [bytes]."""
+    """Frame size including the checksum [bytes]."""
     weight: int
-    """How many frames of this size there are in one round of all sizes."""
+    """Number of frames of this size in each sequence of frames of all sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortUse:
-    """How one half of a port reached its interface."""
+    """The path between one half of a port and the port's interface."""
 
     port: Name
     """machine.port."""
     half: Name
     """send or receive."""
     path: Name
-    """AF_XDP or AF_PACKET, and how."""
+    """AF_XDP or AF_PACKET, with its mode."""
     fallbacks: tuple[PathFallback, ...]
-    """Why it is not the best path."""
+    """Reasons why better paths were not used."""
 
 
 @dataclass(frozen=True, slots=True)
 class NapiThread:
-    """A thread that takes frames in at a port."""
+    """A NAPI thread of a port."""
 
     name: Name
-    """As the kernel calls it."""
+    """Name of the thread in the kernel."""
     pid: int
-    """Its number."""
+    """Process ID."""
     port: Name
     """machine.port."""
     cpu: int | None
-    """The CPU it is kept on; None: any."""
+    """CPU to which the thread is pinned; None: not pinned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where the parts of the instrument and of the device ran."""
+    """The CPUs of the instrument and of the device."""
 
     generator_cpus: tuple[int, ...]
     """CPUs of the senders."""
     receiver_cpus: tuple[int, ...]
     """CPUs of the receivers."""
     threads: tuple[NapiThread, ...]
-    """Threads that take frames in."""
+    """NAPI threads."""
     shared: tuple[Sharing, ...]
-    """Who shared a CPU; empty: nobody."""
+    """Parts that shared a CPU; empty: no parts shared a CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRecord:
-    """A search for a rate: what it was asked, and what it found. Its steps are the load trials."""
+    """A search for a rate, with its goal and its result; the steps of a search are load trials."""
 
     strategy: Name
     """fast, mlr or bisect."""
     goal: Goal
-    """What was looked for."""
+    """Goal of the search."""
     found: Found
-    """What it found; places are those of the load trials whose purpose is `search`."""
+    """Result of the search; indices refer to the load trials with the purpose `search`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacketTrial:
-    """Everything behind the metrics of one trial that sends frames."""
+    """All data of one trial with generated frames, other than its metrics."""
 
     directions: tuple[Name, ...]
     """From->to, both as machine.port."""
     sizes: tuple[FrameSize, ...]
-    """Of the frames."""
+    """Frame sizes."""
     placed: Placed
-    """Who ran where."""
+    """CPUs of the instrument's parts and of the device."""
     ports: tuple[PortUse, ...]
-    """Halves of ports that sent or received."""
+    """Sending and receiving halves of the ports, with their paths."""
     path_choice: Choice | None
-    """Which path was chosen where the file leaves it open; None: nothing was to be chosen."""
+    """Selected path, if the experiment file leaves the choice open; None: there was no choice."""
     search: SearchRecord | None
-    """The search for the rate; None: there was none."""
+    """The search for the rate; None: no search was run."""
     rate_fps: float | None
-    """The rate that was found or given, sum over directions [frames/s]; None: none was found."""
+    """The rate that the search found or that was given, as a sum over directions [frames/s]; None: the search found no
+    rate."""
     load_trials: tuple[LoadRecord, ...]
-    """In the order they were run."""
+    """Load trials, in execution order."""

@@ -1,35 +1,37 @@
-"""What a search for a rate was asked, what each load gave it, and what it found. Sums are over directions."""
+"""The goal of a search for a rate, the result of each load, and the result of the search. Sums are over all
+directions."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
+from iolab.locale import Phrase
 from iolab.messages.evidence import Disturbance
 from iolab.messages.searches import SearchEnd
 from iolab.messages.statement import Name
 from iolab.units import NS_PER_S
 
 TAKEN_UP_RATIO = 1e-3
-"""Share of a trial's frames that a queue may take up without being looked at: a tenth of the usual width."""
+"""Ratio of a trial's frames that a queue may absorb without further analysis: a tenth of a search's default width."""
 
 EXCUSED_RATIO = 0.1
-"""Part of a schedule that stalls of the host may take without its rate being another: a device that rests for longer
-fills up its credit and empties its queue. A kernel keeps 5 % of each second from real-time threads."""
+"""Ratio of the schedule's time that host stalls may take without a change of the measured rate: during a longer pause,
+a device refills its token bucket and drains its queue. A kernel withholds 5 % of each second from real-time threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """What came out while the device was at its limit; sums over directions."""
+    """The part of a trial in which the device was at its limit; sums over directions."""
 
     share_ratio: float
-    """That time, per duration of the trial."""
+    """Duration of this part, as a ratio of the trial's duration."""
     offered_frames: int
-    """Frames sent in it."""
+    """Frames sent in this part."""
     forwarded_frames: int
-    """Frames that came out in it."""
+    """Frames forwarded in this part."""
 
     @property
     def loss_ratio(self) -> float:
-        """Return what was lost or kept back, per frame offered; never negative."""
+        """Return the ratio of the offered frames that were lost or delayed; never negative."""
         if not self.offered_frames:
             return 0.0
         return max(0.0, 1.0 - self.forwarded_frames / self.offered_frames)
@@ -37,65 +39,67 @@ class Steady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """What happened in one trial at one load. Counts are sums over the directions that were sent at once."""
+    """The result of one trial at one load. Counts are sums over the directions, which send at the same time."""
 
     intended_fps: float
-    """The rate that was asked for, exactly as in the LoadTrial [frames/s]."""
+    """The intended rate, equal to that of the LoadTrial [frames/s]."""
     duration_ns: int
-    """The duration that was asked for, exactly as in the LoadTrial [ns]."""
+    """The intended duration, equal to that of the LoadTrial [ns]."""
     intended_frames: int
-    """Frames that the schedule had."""
+    """Number of frames in the schedule of the trial."""
     offered_frames: int
-    """Frames that the interface accepted."""
+    """Number of frames that the interface accepted."""
     forwarded_frames: int
-    """Frames that came out, counted when the counters stood still."""
+    """Number of frames that were forwarded, read when the counters no longer changed."""
     perturbations: tuple[Disturbance, ...] = ()
-    """What disturbed the host meanwhile, from the stall log; nothing: a calm trial."""
+    """Disturbances of the host during the trial, from the stall log; empty: undisturbed."""
     overhead_ns: int = 0
-    """Time that the trial took beyond its duration [ns]."""
+    """Time that the trial took in addition to its duration [ns]."""
     held_ns: int | None = 0
-    """For how long the stall log shows threads of the instrument held up, added up, short stalls included [ns]; None:
-    an old record does not say. The same holds for the next ones."""
+    """Total stall time of the instrument's threads in the stall log, including short stalls [ns]; None, here and in the
+    next fields: an old record without this value."""
     calm_frames: int | None = 0
-    """Frames offered while none of them was held up, nor had just been, in the part of the trial at the device's limit
-    if it reached that."""
+    """Frames that were offered while no thread of the instrument was stalled or had recently been stalled. If the
+    device reached its limit, only the part of the trial at the limit counts."""
     calm_lost_frames: int | None = 0
-    """Of these, lost."""
+    """Number of the frames in `calm_frames` that were lost."""
     excused_frames: int | None = 0
-    """Of the unsent frames, those due while the host held the sender up: they are not the generator's limit."""
+    """Unsent frames that were due while the host stalled the sender; they do not show a limit of the generator."""
     steady: Steady | None = None
-    """The part of the trial in which the device was at its limit; None: it was not seen there, or nobody looked."""
+    """The part of the trial in which the device was at its limit; None: the device was not at its limit, or the trial
+    was not analysed."""
     late_frames: int | None = 0
-    """Frames that came out when the trial's time was over: a queue had held them."""
+    """Frames that were forwarded after the end of the trial, because they were queued."""
 
     @property
     def perturbed(self) -> bool:
-        """Whether the host was disturbed meanwhile."""
+        """Whether the host was disturbed during the trial."""
         return bool(self.perturbations)
 
     @property
     def lost_frames(self) -> int:
-        """Frames offered and not forwarded; never negative: a frame counted twice is no gain."""
+        """Number of offered frames that were not forwarded; never negative, even if a frame is counted twice."""
         return max(0, self.offered_frames - self.forwarded_frames)
 
     @property
     def unsent_frames(self) -> int:
-        """Frames of the schedule that the interface never accepted."""
+        """Frames in the schedule that the interface did not accept."""
         return max(0, self.intended_frames - self.offered_frames)
 
     @property
     def loss_ratio(self) -> float:
-        """Lost frames per offered frame; 1 when nothing could be offered."""
+        """Ratio of lost frames to offered frames; 1 if no frame could be offered."""
         return self.lost_frames / self.offered_frames if self.offered_frames else 1.0
 
     @property
     def unsent_ratio(self) -> float:
-        """Unsent frames per intended frame."""
+        """Ratio of unsent frames to intended frames."""
         return self.unsent_frames / self.intended_frames if self.intended_frames else 0.0
 
     @property
     def short_ratio(self) -> float:
-        """Unsent frames per intended frame that no stall of the host excuses: all of them where there are many."""
+        """Ratio of unsent to intended frames; frames that host stalls excuse do not count, unless many frames are
+        unsent."""
         if self.unsent_ratio > EXCUSED_RATIO:
             return self.unsent_ratio
         own_frames = max(0, self.unsent_frames - (self.excused_frames or 0))
@@ -103,34 +107,35 @@ class LoadResult:
 
     @property
     def offered_fps(self) -> float:
-        """Rate that the device really saw [frames/s]: the intended rate less what was not sent."""
+        """Offered load [frames/s]: the intended rate minus the unsent rate."""
         return self.intended_fps * (1.0 - self.unsent_ratio)
 
     @property
     def forwarded_fps(self) -> float:
-        """Rate that came out [frames/s]."""
+        """Forwarding rate [frames/s]."""
         return self.offered_fps * (1.0 - self.loss_ratio)
 
     @property
     def sustained_loss_ratio(self) -> float:
-        """Loss as it would go on without end: what a queue or a burst took up is no part of it."""
+        """Loss ratio at a sustained load: frames that a queue or a burst absorbed count as lost."""
         if self.steady is None or self.steady.loss_ratio <= self.loss_ratio + TAKEN_UP_RATIO:
             return self.loss_ratio
         return self.steady.loss_ratio
 
     @property
     def at_limit(self) -> bool:
-        """Whether the trial shows at what rate the device forwards at its limit."""
+        """Whether the trial shows the device's forwarding rate at the device's limit."""
         return self.steady is not None and self.steady.share_ratio > 0 and self.intended_frames > 0
 
     @property
     def began_late(self) -> bool:
-        """Whether the device reached its limit so late that only a longer trial can tell at what rate it forwards."""
+        """Whether the device reached its limit so late that only a longer trial can show its sustained rate."""
         return self.steady is not None and not self.steady.share_ratio
 
     @property
     def sustained_fps(self) -> float:
-        """Rate that came out while the device was at its limit, of the whole trial where it was not [frames/s]."""
+        """Forwarding rate while the device was at its limit, or of the whole trial if the device was never at its limit
+        [frames/s]."""
         if self.steady is None or not self.at_limit:
             return self.forwarded_fps
         whole = self.steady.forwarded_frames / self.steady.share_ratio
@@ -138,7 +143,8 @@ class LoadResult:
 
     @property
     def burst_frames(self) -> float:
-        """Frames per direction that came out in time beyond what the device can without end: a bucket's credit."""
+        """Frames per direction forwarded in excess of the sustained rate, by the end of the trial: a token bucket's
+        credit."""
         if self.steady is None or not self.at_limit:
             return 0.0
         whole = self.steady.forwarded_frames / self.steady.share_ratio
@@ -148,65 +154,69 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What is looked for: the highest load at which no more than `loss_ratio` is lost."""
+    """The goal of a search: the highest load with a loss ratio up to `loss_ratio`."""
 
     loss_ratio: float
-    """Acceptable loss [ratio]; above 0 for `fast`, which needs 10/loss_ratio frames to decide."""
+    """Acceptable loss [ratio]; above 0 for `fast`, which needs 10/loss_ratio frames for a decision."""
     relative_width: float
-    """How far apart the bounds may stay, per upper bound [ratio]."""
+    """Maximum distance between the bounds, as a ratio of the upper bound [ratio]."""
     min_fps: float
-    """Lowest load to try [frames/s]."""
+    """Minimum load [frames/s]."""
     max_fps: float
-    """Highest load to try: the line, or what the generator can do [frames/s]."""
+    """Maximum load: the line rate or the maximum rate of the generator [frames/s]."""
     trial_ns: int = NS_PER_S
-    """Duration of a trial of `bisect` and of a full trial of `mlr` [ns]; `fast` chooses its own."""
+    """Duration of a trial of `bisect` and of a full trial of `mlr` [ns]; `fast` selects the duration itself."""
     reruns: int = 2
-    """How often a trial that failed and was perturbed is run again before its result decides."""
+    """Number of reruns of a failed and disturbed trial before its result is used."""
     unsent_ratio: float = 1e-3
-    """From which share of unsent frames on the generator is the limit, not the device [ratio]."""
+    """Minimum ratio of unsent frames at which the generator is the limit, not the device [ratio]."""
     limit_ns: int = 600 * NS_PER_S
-    """Time after which the search stops with what it has, trials and their overhead together [ns]."""
+    """Time limit of the search, including the overhead of trials [ns]."""
 
     def __post_init__(self) -> None:
-        """Refuse goals that no search can reach."""
+        """Reject goals that no search can reach."""
         wrong = [
             text
             for bad, text in (
-                (not 0 <= self.loss_ratio < 1, f"loss_ratio {self.loss_ratio}: allowed are 0 up to below 1"),
+                (
+                    not 0 <= self.loss_ratio < 1,
+                    Phrase("results.loss-ratio-of-goal", loss_ratio=self.loss_ratio),
+                ),
                 (
                     not 0 < self.relative_width < 1,
-                    f"relative_width {self.relative_width}: allowed are values between 0 and 1",
+                    Phrase("results.width-of-goal", value=self.relative_width),
                 ),
                 (
                     not 0 < self.min_fps < self.max_fps,
-                    f"loads {self.min_fps} to {self.max_fps} frames/s: the lowest must be above 0, below the highest",
+                    Phrase("results.loads-of-goal", low=self.min_fps, high=self.max_fps),
                 ),
-                (self.trial_ns <= 0, f"trial {self.trial_ns} ns: it must last"),
-                (self.reruns < 0, f"reruns {self.reruns}: 0 or more are allowed"),
+                (self.trial_ns <= 0, Phrase("results.trial-of-goal", trial_ns=self.trial_ns)),
+                (self.reruns < 0, Phrase("results.reruns-of-goal", count=self.reruns)),
             )
             if bad
         ]
         if wrong:
-            raise ValueError("the goal of a load search cannot be reached: " + "; ".join(wrong))
+            raise ValueError(Phrase("results.goal-invalid", reasons=wrong))
 
 
 class StopReason(StrEnum):
-    """Why a search stopped, or would go on."""
+    """The reason why a search stopped, or that it was interrupted."""
 
     NARROW = "narrow"
-    """The goal's width is reached."""
+    """The bounds are as close as the goal requires."""
     LINE = "line"
-    """The highest load allowed was forwarded: the device can do more than can be asked."""
+    """The device forwarded the maximum load, so its throughput may be higher."""
     GENERATOR = "generator"
-    """The generator could not send more, and what it sent was forwarded."""
+    """The generator reached its maximum rate, and the device forwarded it."""
     NOTHING_PASSES = "nothing-passes"
-    """The lowest load allowed loses too much."""
+    """The loss at the minimum load exceeds the goal."""
     TIME = "time"
-    """The time limit was reached; the bounds are partial."""
+    """The time limit was reached before the bounds were close enough."""
     UNSTEADY = "unsteady"
-    """No end in sight: the device behaves differently each time; the bounds are partial."""
+    """The search does not converge, because the device behaves differently each time; the bounds are still too far
+    apart."""
     UNFINISHED = "unfinished"
-    """More trials are wanted: the search was interrupted."""
+    """The search was interrupted, and needs more trials."""
 
 
 REACHED = frozenset({StopReason.NARROW, StopReason.LINE, StopReason.GENERATOR, StopReason.NOTHING_PASSES})
@@ -214,57 +224,64 @@ REACHED = frozenset({StopReason.NARROW, StopReason.LINE, StopReason.GENERATOR, S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a list of results says about the goal; meaningful after any number of trials."""
+    """The evaluation of a list of results against a goal; it can be computed after any number of trials."""
 
     lower_fps: float | None
-    """Highest load that met the goal, below every load that did not [frames/s]; None: none did."""
+    """Highest load that met the goal, below every load that did not [frames/s]; None: no load met the goal."""
     upper_fps: float | None
-    """Lowest load that did not meet the goal [frames/s]; None: none failed."""
+    """Lowest load that did not meet the goal [frames/s]; None: all loads met the goal."""
     lower_trials: tuple[int, ...] = ()
-    """The trials at `lower_fps`, as places in the list of results."""
+    """Trials at `lower_fps`, as indices in the list of results."""
     upper_trials: tuple[int, ...] = ()
-    """The trials at `upper_fps`, as places in the list of results."""
+    """Trials at `upper_fps`, as indices in the list of results."""
     robust_fps: float | None
-    """The rate: half of the undisturbed trials meet the goal there [frames/s]."""
+    """Robust rate, at which half of the undisturbed trials meet the goal [frames/s]."""
     interval_fps: tuple[float, float] | None = None
-    """Where the rate is with 95 % probability, by `method` [frames/s]."""
+    """95 % confidence interval of the rate, computed with `method` [frames/s]."""
     method: Name
-    """How `robust_fps` and `interval_fps` came about; a name of docs/method/search.md."""
+    """Method that computed `robust_fps` and `interval_fps`, by its name in docs/method/search.md."""
     strict_fps: float | None
-    """Highest load up to which every single trial, perturbed ones included, met the goal [frames/s]; never above both
-    the rate and the lower bound."""
+    """Strict rate: the highest load up to which every trial, including disturbed ones, met the goal [frames/s];
+    never above the rate or the lower bound."""
     searches_fps: tuple[float, ...] = ()
-    """The rate by each whole search, when the strategy runs several [frames/s]."""
+    """Rate of each complete search, if the strategy runs several [frames/s]."""
     trials: int
-    """Trials that were run."""
+    """Number of trials."""
     perturbed_trials: int
-    """Trials among them that were perturbed."""
+    """Number of disturbed trials."""
     conditional_fps: float | None = None
-    """What came out at the lower bound, less than that load by its loss: MLRsearch's conditional throughput [frames/s];
-    None: the strategy does not say."""
+    """Forwarding rate at the lower bound, which is the load minus its loss: MLRsearch's conditional throughput
+    [frames/s]; None: the strategy does not compute this rate."""
     sustained_fps: float | None = None
-    """The rate at which the device forwards without end, seen at its limit [frames/s]; None: never seen there."""
+    """Sustained rate of the device, measured at its limit [frames/s]; None: the device never reached its limit."""
     burst_frames: int | None = 0
-    """Frames that it passed on beyond that in one trial, at most: a burst; None: an old record does not say."""
+    """Largest burst in one trial: the number of frames above the sustained rate; None: an old record without this
+    value."""
     queue_frames: int | None = 0
-    """Frames that came out after the end of one trial, at most: a queue; None: an old record does not say."""
+    """Longest queue at the end of one trial: the number of frames forwarded after the trial; None: an old record
+    without this value."""
     taken_up: bool = False
-    """A queue or a burst took up what is above the sustained rate, and no trial was long enough to show the rest."""
+    """Whether a queue or a burst absorbed the load above the sustained rate, and no trial was long enough to show
+    its loss."""
     disturbed_loads: int | None = 0
-    """Loads whose trial was disturbed in every re-run as well: what the host explains of the loss did not count."""
+    """Number of loads at which every trial was disturbed, including all reruns; loss that host stalls explain was
+    ignored."""
     spent_ns: int
-    """Time of all trials, overhead included [ns]."""
+    """Duration of all trials, including overhead [ns]."""
     reason: StopReason
-    """Why the search stopped."""
+    """Reason why the search stopped."""
     seen: SearchEnd
-    """What shows it."""
+    """Evidence for this reason."""
 
     @property
     def rate_fps(self) -> float | None:
-        """The sustained rate where a queue or a burst made the found one higher, else the found one [frames/s]."""
+        """The sustained rate if a queue or a burst raised the rate that was found; otherwise the found rate.
+
+        The rate is in frames/s; None: the search found no rate.
+        """
         return self.sustained_fps if self.taken_up and self.sustained_fps is not None else self.robust_fps
 
     @property
     def complete(self) -> bool:
-        """Whether the goal was reached; otherwise the bounds are partial."""
+        """Whether the goal was reached; otherwise the bounds are still too far apart."""
         return self.reason in REACHED

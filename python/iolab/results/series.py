@@ -1,4 +1,4 @@
-"""Series: a metric over time, or over windows. A trial has many; on disk they are columns of one table."""
+"""Series: metrics over time, or over windows. The series of a trial are stored as columns of one table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from iolab.locale import Phrase
 from iolab.messages.statement import Name
 from iolab.results.metric import WHOLE, Dimensions, Quantity
 
@@ -15,48 +16,56 @@ Values = NDArray[np.float64]
 
 
 class Over(StrEnum):
-    """What the points of a series follow each other in."""
+    """The axis of a series."""
 
     TIME = "time"
-    """Each point is of the time since the point before it."""
+    """Each point covers the time since the previous point."""
     WINDOWS = "windows"
-    """Each point is of a window that begins there and lasts for the dimension `window_ns`. A window without a point
-    carried nothing."""
+    """Each point covers a window that starts at its time and has the length `window_ns`. A window without a point
+    contained no traffic."""
     VALUES = "values"
-    """Each point is of a value that stands in the place of the time: the series' name says of what, in which unit."""
+    """The axis of the points is a quantity other than time; the name of the series states this quantity and its
+    unit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """One quantity over one trial."""
+    """One quantity during one trial."""
 
     name: Name
-    """As of the metric of the same meaning."""
+    """Name of the series, equal to that of the corresponding metric."""
     unit: Name
-    """Of `values`."""
+    """Unit of `values`."""
     at_ns: Times
-    """When each point was taken, since the trial began to measure [ns]; rising."""
+    """Time of each point since the start of the measurement [ns]; ascending."""
     values: Values
-    """One per point, in `unit`; NaN: not known there."""
+    """Value of each point, in `unit`; NaN: unknown."""
     dimensions: Dimensions = WHOLE
-    """What it is about."""
+    """Dimensions of the series."""
     over: Over = Over.TIME
-    """What the points are of."""
+    """Axis of the points."""
     source: Name = ""
-    """What read it: the name of a sampler, a program or an instrument."""
+    """Source of the series: the name of a sampler, a program or an instrument."""
 
     def __post_init__(self) -> None:
-        """Refuse a series whose columns do not belong together."""
+        """Reject a series whose columns have different lengths or an invalid order."""
         if self.at_ns.shape != self.values.shape or self.at_ns.ndim != 1:
-            raise ValueError(f"series {self.name}: {self.at_ns.shape} times and {self.values.shape} values")
+            raise ValueError(
+                Phrase(
+                    "results.series-of-unequal-columns",
+                    name=self.name,
+                    times=self.at_ns.shape,
+                    values=self.values.shape,
+                )
+            )
         if not len(self.at_ns):
-            raise ValueError(f"series {self.name}: it has no points; what was never seen has no series")
+            raise ValueError(Phrase("results.series-without-points", name=self.name))
         if not (np.diff(self.at_ns) > 0).all():
-            raise ValueError(f"series {self.name}: its times do not rise")
+            raise ValueError(Phrase("results.series-times-not-increasing", name=self.name))
 
     @property
     def quantity(self) -> Quantity:
-        """Return what it is of."""
+        """Return the quantity of the series."""
         return Quantity(self.name, self.dimensions)
 
     def __eq__(self, other: object) -> bool:
@@ -69,7 +78,7 @@ class Series:
         )
 
     def __hash__(self) -> int:
-        """Of what it is of, which equal series share."""
+        """Hash by the quantity, which equal series share."""
         return hash((self.quantity, self.unit, self.over, self.source))
 
 
@@ -80,7 +89,7 @@ def series(
     dimensions: Dimensions = WHOLE,
     source: str = "",
 ) -> Series:
-    """Return a series over time of (time [ns], value) pairs."""
+    """Return a series over time from (time [ns], value) pairs."""
     at_ns = np.array([at for at, _ in points], dtype=np.int64)
     values = np.array([value for _, value in points], dtype=np.float64)
     return Series(name, unit, at_ns, values, dimensions, source=source)

@@ -1,4 +1,4 @@
-"""What happened in one trial. Errors never become data: a failed trial has a reason and no metrics."""
+"""The result of one trial. Errors never become data: a failed trial has a reason and no metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,133 +13,134 @@ from iolab.results.verdict import Verdict
 
 
 class Status(StrEnum):
-    """How a trial ended."""
+    """The status of a trial."""
 
     OK = "ok"
     FAILED = "failed"
-    """It could not be carried out."""
+    """The trial could not be run."""
     INVALID = "invalid"
-    """It ran, but the lab was not as applied (read-back mismatch); its metrics are not used."""
+    """The trial ran, but settings read back from the lab differed from the applied ones; the metrics are not used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestUse:
-    """What a virtual machine of a trial really was."""
+    """The properties that a virtual machine actually had in a trial."""
 
     engine: Name
-    """What ran it: qemu or xen."""
+    """Hypervisor: qemu or xen."""
     on: Name
-    """The machine whose kernel it ran on; empty: this computer."""
+    """Machine on whose kernel the guest ran; empty: the local host."""
     accel: Name
     """kvm, tcg (emulated) or xen."""
     untold: Quoted = ""
-    """Why it was emulated though nothing showed that KVM does not work there; empty: something did."""
+    """Reason why the guest was emulated although no test boot showed that KVM fails; empty: KVM was tested."""
     hypervisor: Name
-    """Version of what ran it."""
+    """Version of the hypervisor."""
     image: Name
-    """Digest of its image; of one from its parent's own disks the flavour."""
+    """Digest of the image; for an image on the parent's own disks, its flavour."""
     packages: Name
-    """Digest of the list of packages in the image; empty: its parent's own."""
+    """Digest of the image's package list; empty: the same as the parent's."""
     emulated: bool
-    """Whether it, or a machine it ran on, was emulated: its figures are functional, not performance."""
+    """Whether the guest or a machine below it was emulated, in which case figures are not valid as performance
+    results."""
     boot_ns: int
-    """From the start of the hypervisor to the answer of the guest's agent [ns]."""
+    """Time from the start of the hypervisor to the answer of the guest's agent [ns]."""
     polling: tuple[Name, ...] = ()
-    """Its cards that a switch in user space carries, a thread of which looks for frames all the time."""
+    """NICs of the guest that are connected to a user-space switch, which has a busy-polling thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
-    """One trial, as it happened."""
+    """The result of one trial."""
 
     status: Status
-    """How it ended."""
+    """Status of the trial."""
     reason: Failure | None = None
-    """Why it failed or is invalid."""
+    """Reason why the trial failed or is invalid."""
     begin_ns: int
-    """Start of the trial, set-up and read-back included [ns, monotonic]."""
+    """Start of the trial, including set-up and read-back [ns, monotonic]."""
     end_ns: int
     """End of the trial [ns, monotonic]."""
     measured_ns: int
-    """Time the measuring program ran [ns]; the rest is overhead."""
+    """Run time of the measuring program [ns]; the rest is overhead."""
     metrics: Metrics = field(default_factory=Metrics)
-    """What was measured; see docs/method."""
+    """Measured values; see docs/method."""
     warnings: tuple[TrialWarning, ...] = ()
-    """What to know about it."""
+    """Warnings about the trial."""
     verdict: Verdict | None = None
-    """What limited it; None: it did not end well, or each of its load trials has a verdict of its own."""
+    """Limit of the trial; None: the trial was not successful, or each of its load trials has a verdict."""
     guests: Mapping[Name, GuestUse] = field(default_factory=dict)
-    """The virtual machines of the lab, by name."""
+    """Virtual machines of the lab, by name."""
     in_effect: Mapping[Name, Mapping[Name, Name]] = field(default_factory=dict)
-    """Settings as they were read back when it ended: a place (machine, machine.port, or a flow near->far) to what is
-    set there, by the names of `record.in_effect`, and its value; empty: nothing was read."""
+    """Settings of each place (machine, machine.port, or a flow near->far) as read back at the end; the settings of a
+    place map the names in `Effect` to values; empty: nothing was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRecord:
-    """A command that was really run on a host; one line of commands.jsonl."""
+    """A command that was executed on a host; one line of commands.jsonl."""
 
     machine: Name
-    """Machine it was run for."""
+    """Machine for which the command was run."""
     kernel: Name = ""
-    """The machine on whose kernel it ran; empty: this computer."""
+    """Machine on whose kernel the command ran; empty: the local host."""
     netns: Name | None
-    """Network namespace it ran in; None: the kernel's own."""
+    """Network namespace of the command; None: the kernel's initial namespace."""
     argv: tuple[Name, ...]
     """The command."""
     undo: tuple[Name, ...] | None
-    """What takes it back."""
+    """The undo command, which reverts this command."""
     undo_netns: Name | None = None
-    """Network namespace that the undo runs in, which may be another one; None: the kernel's own."""
+    """Network namespace of the undo, which may differ; None: the kernel's initial namespace."""
     exit_status: int | None
-    """0 is success."""
+    """Exit status; 0 is success."""
     duration_ns: int
-    """How long it took [ns]."""
+    """Run time of the command [ns]."""
     notes: tuple[CommandNote, ...] = ()
-    """What its words leave open: files that were open for it, and whose thread a number is."""
+    """Explanations of the numbers in the command: open file descriptors and thread IDs."""
 
 
 class Effect(StrEnum):
-    """What is set at a place."""
+    """A setting in effect at a place."""
 
     CONGESTION = "congestion"
-    """What controls TCP's congestion: of a flow by its socket, of a machine what new connections get."""
+    """TCP congestion control: for a flow, the algorithm of its socket; for a machine, that of new connections."""
     SEND_BUFFER = "send_buffer_bytes"
-    """Of a flow for whose sockets a size was asked for: the largest bound that they have [bytes]."""
+    """Send buffer of a flow with a configured size: the largest limit among the flow's sockets [bytes]."""
     RECEIVE_BUFFER = "receive_buffer_bytes"
-    """The same of the receive buffers [bytes]."""
+    """Receive buffer of a flow with a configured size: the largest limit among the flow's sockets [bytes]."""
     TCP_RMEM = "tcp_rmem"
-    """Bounds of TCP's receive buffers: minimum, default, maximum [bytes]."""
+    """TCP receive buffer limits: minimum, default, maximum [bytes]."""
     TCP_WMEM = "tcp_wmem"
-    """Bounds of TCP's send buffers: minimum, default, maximum [bytes]."""
+    """TCP send buffer limits: minimum, default, maximum [bytes]."""
     TCP_ECN = "tcp_ecn"
     """Explicit congestion notification."""
     TCP_SACK = "tcp_sack"
     """Selective acknowledgements."""
     RMEM_DEFAULT = "rmem_default"
-    """Receive buffer of other sockets [bytes]."""
+    """Default receive buffer of sockets other than TCP [bytes]."""
     WMEM_DEFAULT = "wmem_default"
-    """Send buffer of other sockets [bytes]."""
+    """Default send buffer of sockets other than TCP [bytes]."""
     RMEM_MAX = "rmem_max"
-    """Largest receive buffer that a program may ask for [bytes]."""
+    """Maximum receive buffer that a program may request [bytes]."""
     WMEM_MAX = "wmem_max"
-    """Largest send buffer that a program may ask for [bytes]."""
+    """Maximum send buffer that a program may request [bytes]."""
     MTU = "mtu"
-    """Of a port [bytes]."""
+    """MTU of a port [bytes]."""
     OFFLOADS = "offloads"
-    """Of a port: those that are on, as `ethtool -K` names them."""
+    """Enabled offloads of a port, by their names in `ethtool -K`."""
     QDISC = "qdisc"
-    """Of a port: its root queueing discipline; of several queues each kind once."""
+    """Root queueing discipline of a port; if its queues have different disciplines, each kind once."""
     RINGS = "rings"
-    """Of a port: frames of its receive and its transmit ring."""
+    """Receive and transmit ring sizes of a port."""
     GOVERNOR = "governor"
-    """Of a computer: what chooses the frequency of its processors."""
+    """CPU frequency governor of a host."""
     PROGRAM_USER = "program_user"
-    """Of a confined program: the user that it runs as; 0 is the root of its user namespace, without capabilities."""
+    """User ID of a confined program; 0 is root in the program's user namespace, without capabilities."""
     LANDLOCK = "landlock_abi"
-    """Of a confined program: the version of Landlock's interface that limits which files it opens; or none."""
+    """Landlock ABI version that restricts the files of a confined program; "none" if Landlock is not used."""
     SECCOMP = "seccomp"
-    """Of a confined program: whether a filter limits its system calls."""
+    """Whether a seccomp filter restricts the system calls of a confined program."""
 
 
 STACK = {
@@ -153,4 +154,4 @@ STACK = {
     "net.core.rmem_max": Effect.RMEM_MAX,
     "net.core.wmem_max": Effect.WMEM_MAX,
 }
-"""Settings of a namespace's stack by their sysctl names."""
+"""Settings of a namespace's network stack, by their sysctl names."""

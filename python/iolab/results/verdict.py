@@ -1,4 +1,4 @@
-"""What a verdict is made of: what can limit a trial, and what CPUs and threads did meanwhile. Types only."""
+"""Types of verdicts: the limits of a trial, and the use of CPUs and threads during the trial."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,113 +9,114 @@ from iolab.messages.places import Place
 from iolab.messages.statement import Name
 
 BUSY_RATIO = 0.95
-"""A thread, or a CPU, that ran so much of the time had no time left: 5 % are sleeps too short to be used."""
+"""Minimum busy ratio of a thread or CPU without spare time: the remaining 5 % are sleeps too short to be used."""
 GUEST = "guest"
-"""Role of a virtual machine's threads; their place is the machine."""
+"""Role of the threads of a virtual machine; the place of such a thread is the machine."""
 SENDERS = ""
-"""The kernel that frames are sent on, whatever machine has it."""
+"""Placeholder for the kernel that sends the frames, whichever machine that kernel belongs to."""
 KERNEL = "kernel"
-"""Role of threads that work for whoever comes; they have no place."""
+"""Role of kernel threads that serve no specific user; such threads have no place."""
 
 
 class Limit(StrEnum):
-    """What limited a trial."""
+    """The limit of a trial."""
 
     NONE = "none"
-    """Nothing was lost beyond the goal."""
+    """The loss did not exceed the goal."""
     HOST = "host"
     """The host was disturbed."""
     GENERATOR = "generator"
-    """The sender could not send more."""
+    """The sender reached its maximum rate."""
     RECEIVER = "receiver"
     """The receiving port itself lost the frames."""
     THREAD = "thread"
-    """A thread of the system under test had no time left."""
+    """A thread of the system under test was busy all the time."""
     CPU = "cpu"
-    """The CPU of a thread of the system under test had no time left; others used it too."""
+    """The CPU of a thread of the system under test was busy all the time; other threads used the CPU, too."""
     SHAPER = "shaper"
-    """A shaper let its rate through, and no more."""
+    """A shaper limited the traffic to its rate."""
     RULE = "rule"
-    """A rule or setting dropped most of the frames, at any load."""
+    """A rule or setting dropped most of the lost frames; it would drop them at any load."""
     DAMAGE = "damage"
-    """Frames arrived damaged: a device on the way changed them."""
+    """Frames arrived corrupted: a device on the path changed them."""
     FLOWS = "flows"
-    """Single flows lost all of their frames."""
+    """Individual flows lost all of their frames."""
     WINDOW = "window"
-    """TCP's window, or the socket buffer behind it, held the sender back."""
+    """TCP's window, or the socket buffer behind it, limited the sender."""
     PATH = "path"
-    """TCP's congestion control held the sender back: the path loses, or delays."""
+    """TCP's congestion control limited the sender, because of loss or delay on the path."""
     THROTTLE = "throttle"
-    """A disk's throttle let its rate through, and no more."""
+    """A disk's throttle limited the I/O to its rate."""
     WORKER = "worker"
-    """A disk program's own thread, or one that a disk's bytes pass, had no time left."""
+    """A disk program's own thread, or a thread in its I/O path, was busy all the time."""
     DEPTH = "depth"
-    """Too few reads and writes were under way: more of them did more."""
+    """The queue depth was too low: a higher queue depth gave a higher rate."""
     WAITING = "waiting"
-    """Each connection waited for its response: more of them would have done more."""
+    """Each connection waited for its response: more connections would have given a higher rate."""
     LINE = "line"
     """A link of known rate was full."""
     RATE = "rate"
-    """The intended rate was reached, as asked."""
+    """The intended rate was reached."""
     HOP = "hop"
-    """Most frames were lost at one place."""
+    """Most of the lost frames were lost at one place."""
     UNEXPLAINED = "unexplained"
-    """Frames were lost, and no figure says why."""
+    """Frames were lost, and no figure shows the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What limited a trial, and what shows it."""
+    """The limit of a trial, with its evidence."""
 
     limit: Limit
-    """What."""
+    """The limit."""
     seen: tuple[Evidence, ...] = ()
-    """What shows it, the cause first."""
+    """Evidence for the limit, the cause first."""
     place: Place | None = None
-    """Where; None: nowhere in particular."""
+    """Place of the limit; None: no specific place."""
     doubt: Caveat | None = None
-    """Why it is not certain; None: it is."""
+    """Reason why the verdict is uncertain; None: the verdict is certain."""
 
 
 @dataclass(frozen=True, slots=True)
 class CpuUse:
-    """One CPU during a trial."""
+    """The use of one CPU during a trial."""
 
     cpu: int
-    """Its number."""
+    """Number of the CPU in its kernel."""
     busy_ratio: float
-    """Time that it was not idle, of all."""
+    """Share of the time in which the CPU was not idle."""
     softirq_ratio: float
-    """Time in soft interrupts."""
+    """Share of the time in which the CPU ran soft interrupts."""
     steal_ratio: float
-    """Time that the hypervisor took."""
+    """Share of the time that was steal time."""
     kernel: Name = SENDERS
-    """The machine whose kernel has it."""
+    """Machine whose kernel has the CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """One thread during a trial."""
+    """The activity of one thread during a trial."""
 
     name: Name
-    """As the kernel calls it; of ours: generator, receiver."""
+    """Name of the thread in the kernel; for iolab's threads: generator, receiver."""
     role: Name
-    """device, guest, kernel, generator, receiver or napi (taking frames in for the receiver)."""
+    """device, guest, kernel, generator, receiver or napi (the receiver's NAPI thread)."""
     place: Name
-    """The port it works for; of a guest's threads the machine."""
+    """Port for which the thread works; for a guest's thread, the machine."""
     cpu: int | None
-    """The CPU it is kept on, or was on before and after the trial; None: on several."""
+    """CPU to which the thread is pinned, or on which it ran before and after the trial; None: it ran on several
+    CPUs."""
     busy_ratio: float
-    """Time that it ran, of one CPU."""
+    """Share of the time in which the thread ran."""
     wait_ratio: float | None = 0.0
-    """Time that it was ready, and had no CPU; None: an old record does not say."""
+    """Share of the time in which the thread was runnable without a CPU; None: an old record without this value."""
     polls: Name = ""
-    """The guest's card (machine.port) at which it looks for frames all the time, so that it is always busy; empty: it
-    sleeps where there are none."""
+    """NIC of a guest (machine.port) that the thread busy-polls, so the thread is always busy; empty: the thread sleeps
+    when there is no traffic."""
     kernel: Name = SENDERS
-    """The machine whose kernel, and CPUs, it is on."""
+    """Machine whose kernel and CPUs run the thread."""
 
     @property
     def waited(self) -> float:
-        """Return the time that it waited, as far as that is known."""
+        """Return the wait ratio; 0 if it is unknown."""
         return self.wait_ratio or 0.0

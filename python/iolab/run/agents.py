@@ -1,4 +1,4 @@
-"""The agents of a lab's kernels by name."""
+"""The agents of a lab's kernels, by kernel name."""
 
 from collections.abc import Iterator
 
@@ -7,32 +7,32 @@ from iolab.lab.kernels import HERE
 from iolab.locale import Phrase, Text
 
 ALIVE_DEADLINE_S = 15.0
-"""An emulated guest on a busy host answers within a second."""
+"""Time limit for an answer; an emulated guest on a busy host answers within a second."""
 
 
 class Agents:
-    """Who is asked for what is done on which kernel."""
+    """The agents of all kernels."""
 
     def __init__(self, here: Agent) -> None:
         self._open: dict[str, Agent] = {HERE: here}
 
     @property
     def here(self) -> Agent:
-        """The agent of this computer."""
+        """The agent of the local host."""
         return self._open[HERE]
 
     def __contains__(self, kernel: str) -> bool:
         return kernel in self._open
 
     def __iter__(self) -> Iterator[str]:
-        """Give the kernels that have an agent, each after its parent."""
+        """Yield the kernels with an agent, each after its parent."""
         return iter(tuple(self._open))
 
     def of(self, kernel: str) -> Agent:
         """Return the agent of a kernel.
 
         Raises:
-            AgentLost: it has none: it is not running, or was lost.
+            AgentLost: the kernel has no agent: the agent is not running, or was lost.
         """
         agent = self._open.get(kernel)
         if agent is None:
@@ -40,7 +40,7 @@ class Agents:
         return agent
 
     def lost(self) -> dict[str, str]:
-        """Ask every other kernel whether it is there; return those that are not, each with what it said last."""
+        """Ping every other kernel; return the kernels that do not answer, each with its last output."""
         found: dict[str, str] = {}
         for kernel, agent in self._open.items():
             try:
@@ -51,13 +51,14 @@ class Agents:
         return found
 
     def add(self, kernel: str, agent: Agent) -> None:
-        """Take in the agent of a kernel that was reached or started."""
+        """Add the agent of a kernel that was reached or started."""
         self._open[kernel] = agent
 
     def drop(self, kernel: str) -> Text:
-        """Close the agent of a kernel, if it has one: it undoes everything. Return what went wrong.
+        """Close the agent of a kernel, if there is one; the agent then undoes all its changes. Return the errors as
+        text.
 
-        Of one that is gone only our end of the way to it is left: it is closed, and what it says is known already.
+        For a lost agent, only the local end of the connection is closed.
         """
         agent = self._open.pop(kernel, None)
         if agent is None:
@@ -67,7 +68,7 @@ class Agents:
         return "" if gone else trouble
 
     def close(self) -> list[Text]:
-        """Close all but this computer's, children before parents; return what went wrong, a sentence each."""
+        """Close all agents except the local one, children before parents; return the errors, each as a sentence."""
         troubles = [(kernel, self.drop(kernel)) for kernel in reversed(list(self)) if kernel != HERE]
         return [
             Phrase("run.closing-kernel-agent", kernel=kernel, trouble=trouble)

@@ -1,7 +1,7 @@
-"""What the instrument itself can do on this host: generator, pacing, receiver, time stamps, and its own scatter.
+"""Calibrate the instrument on this host: generator, pacing, receiver, timestamps, and its own variation.
 
-Measured on a veth pair between two namespaces of its own, with nothing in between: what it finds is the instrument's.
-What is found is kept where the facts of its host are read; runs copy it into facts.json, and verdicts use it.
+The measurement uses a veth pair between two dedicated namespaces without a device between them, so it shows the limits
+of the instrument. The result is stored with the facts of the host; runs copy it to facts.json, and verdicts use it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,14 +35,16 @@ SIZES = (64, 128, 256, 512, 1024, 1280, 1518)
 """Frame sizes of RFC 2544, section 9.1, for Ethernet [bytes]."""
 PATHS = (AF_XDP, "af_packet", LIVE)
 TRIAL_NS = 250_000_000
-"""Of one measurement [ns]: of each path 14 for the ceilings, 8 for the receiver, 9 for pacing and scatter."""
+"""Duration of one measurement [ns]; each path has 14 measurements of the ceilings, 8 of the receiver, and 9 of pacing
+and variation."""
 ABOVE_ALL_FPS = {"af_xdp": 10e6, "af_packet": 10e6, "bpf_live": 40e6}
-"""More than any sender sends by a path: what leaves is its ceiling [frames/s]."""
+"""Rate above the limit of any sender, so that the offered load is the sender's ceiling [frames/s]."""
 LOADED_BURST = {"bpf_live": 64}
-"""Frames that may leave at once, where a call of the kernel costs as much as many of them; else each is paced."""
+"""Number of frames sent at once on paths where a system call takes as long as many frames; other paths pace each
+frame."""
 PACED_FPS = 100_000
 CEILING_TRIALS = 2
-"""The better one counts: whatever else runs on the host can only lower it."""
+"""Number of trials for a ceiling; the maximum is used, because other work on the host can only reduce the rate."""
 REPEATED_FPS = 50_000
 REPETITIONS = 8
 RECEIVER_STEPS = 8
@@ -55,18 +57,18 @@ Say = Callable[[Text], None]
 class Figure:
     """One figure of the instrument."""
 
-    name: str
-    """What it is, with its unit."""
+    name: Text
+    """Name with its unit."""
     value: float
-    """In that unit."""
+    """Value in the unit that the name states."""
 
 
 def calibrate(agent: Agent, host: Mapping[str, Json], say: Say) -> dict[str, Json]:
-    """Measure everything; return it as it is stored.
+    """Run all calibration measurements; return the result as it is stored.
 
     Raises:
-        LabError: the pair of interfaces could not be made.
-        TrialFailed: neither path works.
+        LabError: the pair of interfaces could not be created.
+        TrialFailed: no path works.
     """
     lab = StandingLab(Agents(agent), lambda _: None)
     found: dict[str, Json] = {"schema": SCHEMA, "host": identity(host), "paths": {}}
@@ -88,15 +90,15 @@ def calibrate(agent: Agent, host: Mapping[str, Json], say: Say) -> dict[str, Jso
 
 
 def figures(one: Mapping[str, Json]) -> Iterator[Figure]:
-    """Yield the figures of one path, for people."""
+    """Yield the figures of one path as text for people."""
     for size, fps in one["generator_fps"].items():
-        yield Figure(f"generator, {size} B [frames/s]", fps)
-    yield Figure("receiver without losing any itself, 64 B [frames/s]", one["receiver_fps"])
-    yield Figure(f"pacing: error of the mean rate at {PACED_FPS} frames/s [ratio]", one["pacing_error_ratio"])
-    yield Figure("pacing: 99 of 100 frames are late by at most [ns]", one["lateness_p99_ns"])
-    yield Figure("time stamps: median latency of the bare pair [ns]", one["latency_p50_ns"])
-    yield Figure("time stamps: 99th of 100 less the least [ns]", one["latency_spread_ns"])
-    yield Figure("A/A: scatter of the same measurement [ratio]", one["aa_spread_ratio"])
+        yield Figure(Phrase("run.figure-generator", size=size), fps)
+    yield Figure(Phrase("run.figure-receiver"), one["receiver_fps"])
+    yield Figure(Phrase("run.figure-pacing", rate=PACED_FPS), one["pacing_error_ratio"])
+    yield Figure(Phrase("run.figure-lateness"), one["lateness_p99_ns"])
+    yield Figure(Phrase("run.figure-latency"), one["latency_p50_ns"])
+    yield Figure(Phrase("run.figure-latency-spread"), one["latency_spread_ns"])
+    yield Figure(Phrase("run.figure-repeatability"), one["aa_spread_ratio"])
 
 
 def _of_path(agent: Agent, lab: StandingLab, cpus: int, path: str, say: Say) -> dict[str, Json]:
@@ -128,7 +130,7 @@ def _of_path(agent: Agent, lab: StandingLab, cpus: int, path: str, say: Say) -> 
 
 
 def _each_alone(agent: Agent, lab: StandingLab, cpus: int, usual: Json, say: Say) -> dict[str, Json]:
-    """Return how late frames leave that are planned one by one, by the paths that `auto` has to choose from."""
+    """Return the send delays of individually scheduled frames, for each path that `auto` may choose."""
     load_fps = usual["generator_fps"]["64"] / 2
     late: dict[str, int | None] = {}
     for path in (AF_XDP, LIVE):
@@ -140,7 +142,7 @@ def _each_alone(agent: Agent, lab: StandingLab, cpus: int, usual: Json, say: Say
 
 
 def _receiver_ceiling(bench: LoadBench, ceiling_fps: float) -> float:
-    """Return the highest load, by halving what is left to search, at which the receiving port lost no frame itself."""
+    """Return the highest load at which the receiving port lost no frame, by bisection."""
     low, high = 0.0, ceiling_fps
     for _ in range(RECEIVER_STEPS):
         load = (low + high) / 2

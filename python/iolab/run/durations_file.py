@@ -1,4 +1,4 @@
-"""What earlier runs on this host took, in a file of the user's cache."""
+"""Durations of earlier runs on this host, in a file in the user's cache."""
 
 import contextlib
 import json
@@ -9,16 +9,16 @@ from iolab.files import cache_folder, write_whole
 from iolab.plan.durations import Learned, Took, decode_learned, encode_learned
 
 MOST_BYTES = 1 << 20
-"""Of the file; a larger one is not ours."""
+"""Maximum size of the file; a larger file is not iolab's and is ignored."""
 
 
 def durations_file() -> Path:
-    """Return where it lies (XDG base directories)."""
+    """Return the path of the file (XDG base directories)."""
     return cache_folder() / "durations.json"
 
 
 def recall(path: Path) -> Learned:
-    """Return what is known; nothing where the file is absent or damaged."""
+    """Return the stored durations; empty if the file is missing or damaged."""
     try:
         if path.stat().st_size > MOST_BYTES:
             return Learned()
@@ -28,7 +28,7 @@ def recall(path: Path) -> Learned:
 
 
 def remember(path: Path, took: Sequence[Took]) -> None:
-    """Add what trials took, whole or not at all; where nothing can be written, the next run knows no more than this."""
+    """Add the durations of trials, either all or none; if the file cannot be written, the durations are discarded."""
     if not took:
         return
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What is done with a run's folder: run, resume, extend; and how long steps took before."""
+"""Operations on a run folder: run, resume, extend; and the durations of earlier steps."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ from iolab.trial.methods import version_of
 
 
 def create(experiment: Experiment, plan: Plan, facts: Mapping[str, Json], parent: Path, clock: Clock) -> Path:
-    """Make a run folder with everything decided and nothing measured; return it."""
+    """Create a run folder with the plan and without trials; return its path."""
     folder = create_folder(parent, experiment.title, clock.wall())
     try:
         folder.write_files(experiment.files)
@@ -41,10 +41,10 @@ def create(experiment: Experiment, plan: Plan, facts: Mapping[str, Json], parent
 
 
 def extend(path: Path, experiment: Experiment, plan: Plan, facts: Mapping[str, Json]) -> None:
-    """Make `plan` the plan of a run; trials of equal content stay its trials, whatever their labels.
+    """Set `plan` as the plan of a run; trials with equal content remain valid, even if labels change.
 
     Raises:
-        InputError: this is another host than the run's, or measured trials are no part of the plan.
+        InputError: the host differs from the run's host, or the plan lacks trials that were measured.
     """
     run = load_run(path)
     refuse_other_host(run, facts)
@@ -58,7 +58,7 @@ def extend(path: Path, experiment: Experiment, plan: Plan, facts: Mapping[str, J
 
 
 def _refuse_loss(run: StoredRun, plan: Plan) -> None:
-    """Raise when measured trials would be no part of the larger plan."""
+    """Raise an error if the plan for extending a run lacks trials that the run has already measured."""
     kept = {step.key for step in plan.steps}
     dropped = {record.key: record for record in run.trials if record.key not in kept}
     if dropped:
@@ -80,10 +80,10 @@ def stored_experiment(path: Path) -> Experiment:
 
 
 def refuse_changed_plan(run: StoredRun, again: Plan) -> None:
-    """Raise when the stored experiment no longer gives the stored plan but another one.
+    """Raise an error if the stored experiment results in a plan other than the stored one.
 
     Raises:
-        InputError: with both digests.
+        InputError: the plans differ; the error message contains both digests.
     """
     if again.is_same_as(run.plan):
         return
@@ -97,10 +97,10 @@ def refuse_changed_plan(run: StoredRun, again: Plan) -> None:
 
 
 def refuse_other_host(run: StoredRun, now: Mapping[str, Json]) -> None:
-    """Raise when trials from here would not be comparable with those of the run.
+    """Raise an error if trials on this host would not be comparable with those of the run.
 
     Raises:
-        InputError: with what differs.
+        InputError: the hosts differ; the error message lists the differences.
     """
     changed = changed_facts(run.facts, now)
     if changed:
@@ -114,7 +114,8 @@ def refuse_other_host(run: StoredRun, now: Mapping[str, Json]) -> None:
 
 
 def raised_methods(run: StoredRun) -> tuple[MethodsRaised, ...]:
-    """Return which metrics of a run would have other method versions in new trials."""
+    """Return the metrics whose method versions have changed since the run, so new trials would have different
+    versions."""
     heads = {(trial.measure, trial.kind, trial.result.metrics.heads): None for trial in run.trials}
     found: dict[tuple[str, Method, int], dict[str, None]] = {}
     for measure, kind, own in heads:
@@ -140,10 +141,10 @@ def work_on(
     keep_going: bool = True,
     durations: Path | None = None,
 ) -> None:
-    """Do the steps that a run has no trial of; with `again` also those whose trials failed or were invalid.
+    """Run the steps that have no trial; with `again`, also run the steps whose trials failed or were invalid.
 
-    Without `keep_going` it stops where several labs in a row cannot be made, all for one reason. What the trials took
-    is added to the file `durations`, for the estimates of later runs.
+    Without `keep_going`, stop if several consecutive labs cannot be built for the same reason. The durations of the
+    trials are added to the file `durations`, for the estimates of later runs.
     """
     run = load_run(path)
     kept = {record.key: record.result.status for record in run.trials}
@@ -162,7 +163,7 @@ def work_on(
 
 
 def host_of(facts: Mapping[str, Any]) -> Host:
-    """Return what a session must know of the host that a run began on, by its stored facts."""
+    """Return the session's data about the host on which a run started, from the run's stored facts."""
     hosts = facts.get("hosts")
     others = hosts if isinstance(hosts, dict) else {}
     models = {
@@ -190,7 +191,7 @@ def _unsuitable(run: StoredRun, doing: Text, seen: Text, allowed: Text, advice: 
 
 
 def decode_calibration(found: Mapping[str, Json] | None) -> Calibration | None:
-    """Return a stored calibration as what verdicts use."""
+    """Return a stored calibration as the type that verdicts use."""
     if found is None:
         return None
     paths = found["paths"]

@@ -1,4 +1,4 @@
-"""What became of a step, who observes a run, and which failures are alike."""
+"""The outcome of a step, the observer of a run, and the detection of repeated failures."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,52 +16,52 @@ from iolab.trial.measurement import Measured
 
 
 class Observer(Protocol):
-    """Someone who watches a run."""
+    """An observer of a run."""
 
     def run_begins(self, plan: Plan, steps: int, already: int) -> None:
-        """`steps` trials are to be done, `already` are stored."""
+        """Called at the start of a run: `steps` trials are to be run, and `already` trials are stored."""
 
     def trial_begins(self, step: Step, cell: Mapping[str, str], left_ns: int) -> None:
-        """A trial begins; all that is left takes about `left_ns`."""
+        """Called at the start of a trial; the remaining trials take about `left_ns`."""
 
     def trial_ended(self, record: TrialRecord, left_ns: int) -> None:
-        """A trial is stored; all that is left takes about `left_ns`."""
+        """Called when a trial is stored; the remaining trials take about `left_ns`."""
 
     def guests_start(self, names: Sequence[str]) -> None:
-        """Guests are about to be started, which takes seconds to minutes."""
+        """Called before guests are started, which takes seconds to minutes."""
 
 
 MOST_ALIKE = 3
-"""Labs in a row that fail alike before a run stops."""
+"""Number of consecutive labs with the same failure after which a run stops."""
 
 
 class LabsUnmade(LabError):
-    """Several labs in a row could not be made, all for one reason."""
+    """Several consecutive labs could not be built for the same reason."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(Phrase("run.making-lab-failed-alike", count=MOST_ALIKE, code=failure.code))
         self.failure = failure
-        """Why."""
+        """Reason of the failures."""
 
 
 class AlikeFailures:
-    """The failures of labs that could not be made, since the last one that could."""
+    """The failures of labs since the last lab that could be built."""
 
     def __init__(self) -> None:
         self._last: Failure | None = None
         self._count = 0
 
     def made(self) -> None:
-        """Note a lab that was made."""
+        """Record that a lab was built, which ends a series of failures."""
         self._last, self._count = None, 0
 
     def failed(self, failure: Failure) -> None:
-        """Note a lab that could not be made."""
+        """Record that a lab could not be built."""
         self._count = self._count + 1 if failure == self._last else 1
         self._last = failure
 
     def stop_if_hopeless(self) -> None:
-        """Raise if so many labs in a row failed alike.
+        """Raise an error if `MOST_ALIKE` consecutive labs had the same failure.
 
         Raises:
             LabsUnmade: with the reason.
@@ -71,30 +71,30 @@ class AlikeFailures:
 
 
 Warnings = Callable[[Mapping[str, GuestUse], Placement | None], tuple[TrialWarning, ...]]
-"""Gives what must be known of guests and of hosts to read the figures of a measure."""
+"""Function that returns the warnings about guests and hosts for a measure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of one turn of a run."""
+    """The outcome of one turn of a run, which is a step or several parallel steps."""
 
     status: Status = Status.OK
-    """How it ended for all its measures."""
+    """Status of all measures of the turn."""
     reason: Failure | None = None
-    """Why it failed or is invalid for all of them."""
+    """Reason why all measures failed or are invalid."""
     guests: Mapping[str, GuestUse] = field(default_factory=dict)
     """Virtual machines of the lab."""
     placement: Placement | None = None
-    """Where the parts of a packet trial ran."""
+    """CPUs of the parts of a packet trial."""
     measured: Mapping[str, Measured | Failure] = field(default_factory=dict)
-    """What each measure gave, or why it failed."""
+    """Result or failure of each measure."""
 
     def failed(self, reason: Failure) -> "Outcome":
-        """Return the same where nothing of it counts."""
+        """Return the outcome as failed, without results."""
         return replace(self, status=Status.FAILED, reason=reason, measured={})
 
     def result(self, measure: str, begin_ns: int, end_ns: int, warnings: Warnings) -> TrialResult:
-        """Return what happened in the trial of a measure, between two times [ns]."""
+        """Return the trial result of a measure, given the start and end times of the trial [ns]."""
         given = self.measured.get(measure)
         if not isinstance(given, Measured):
             status, reason = (self.status, self.reason) if given is None else (Status.FAILED, given)
@@ -120,7 +120,7 @@ class Outcome:
         )
 
     def samples(self, measure: str) -> Samples | None:
-        """Return what the trial of a measure stores beside its record."""
+        """Return the samples that are stored for a measure's trial in addition to the trial's record."""
         given = self.measured.get(measure)
         if not isinstance(given, Measured):
             return None

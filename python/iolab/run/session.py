@@ -1,4 +1,7 @@
-"""Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time, each stored at once."""
+"""Execute the steps of a plan: build the lab, read it back, run the trial, read back again, append the trial.
+
+Trials run one at a time, and each is stored before the next.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,27 +56,27 @@ from iolab.trial.measuring import TimedPart, measure_at_once, measure_once
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a session must know of the host it works on."""
+    """The data about a host that a session needs."""
 
     facts: Mapping[str, Facts] = field(default_factory=dict)
-    """What each host is, by the kernel's name; absent: not known."""
+    """Facts of each host, by kernel name; absent: unknown."""
     told: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
-    """What each other host said of itself, as stored."""
+    """Facts of each remote host, in the form in which they are stored."""
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
-    """What the instrument can do on each host, by the kernel's name; absent: it was not measured there."""
+    """Calibration of each host, by kernel name; absent: not calibrated."""
     emulated: tuple[str, ...] = ()
-    """The computers, it and others, whose processors are emulated."""
+    """Hosts, including the local one, with emulated processors."""
 
 
 JUST_READ_NS = 50_000_000
-"""A reading this old at the end of a trial is as good as one more at the beginning of the next."""
+"""Maximum age at which the reading at the end of a trial is used as that at the start of the next."""
 SETTLE_NS = 10_000_000_000
-"""Linux 6.1 may take a second until a bridge port forwards after its carrier came up; a virtual function of igb has
-its carrier after 2 s, on a busy computer an emulated e1000e after as many."""
+"""Time until settings are in effect: in Linux 6.1 a bridge port may forward only a second after its carrier came
+up; a virtual function of igb has its carrier after 2 s, as does an emulated e1000e on a busy host."""
 
 
 class Session:
-    """One execution of (the rest of) a plan on one agent."""
+    """One execution of a plan, or of the rest of a plan."""
 
     def __init__(
         self,
@@ -93,24 +96,26 @@ class Session:
         self._host = host or Host()
         self._agents = agents
         self._descriptions = MachineDescriptions(folder, agents, self._host.told)
-        self._waiting = Waiting(lab_name(experiment))
+        # Resources that are leased again on a host that was lost.
+        leases = self._labs.leases() if len(plan.computers) > 1 else {}
+        self._waiting = Waiting(lab_name(experiment), leases=leases)
         self._reached: set[str] = set()
         self._hosts: dict[str, str] = {}
         self._absent: set[str] = set()
         self._choices: dict[tuple[object, ...], Choice] = {}
         self.took: list[Took] = []
-        """How long trials took that went well, beside their planned measuring."""
+        """Time that successful trials took in addition to their planned measuring time."""
         self._starts = 0
         self._lab = StandingLab(self._agents, folder.append_commands, starting=self._guests_start)
         self._unmade = AlikeFailures()
         self._stood: tuple[tuple[Resource, ...], int] | None = None
 
     def walk(self, steps: Sequence[Step], *, keep_going: bool = True) -> None:
-        """Do the steps in order, storing each trial before the next begins.
+        """Run the steps in order; store each trial before the next one starts.
 
         Raises:
-            AgentError: the agent is gone.
-            LabsUnmade: several labs in a row could not be made, all for one reason, unless it is to keep going.
+            AgentError: the agent is lost.
+            LabsUnmade: several consecutive labs could not be built for the same reason, and `keep_going` is false.
             StoreError: a trial could not be stored.
         """
         self._observer.run_begins(self._plan, len(steps), len(self._plan.steps) - len(steps))
@@ -132,10 +137,10 @@ class Session:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Let the agents of guests and of other hosts undo everything and end, those of lost hosts by the next agent.
+        """Close the agents of guests and remote hosts, which undo all changes; on lost hosts, a new agent undoes them.
 
         Raises:
-            AgentError: one of them left something behind, or could not undo something before it ended.
+            AgentError: an agent left changes behind, or could not undo some of its changes.
         """
         lost = {
             name: ssh for name, ssh in self._hosts.items() if name not in self._agents or self._is_lost(name)
@@ -150,7 +155,10 @@ class Session:
         return self._agents.of(kernel).gone
 
     def _put_back(self, name: str, ssh: str, *, patient: bool) -> list[Text]:
-        """Reach a host again that was lost: its agent undoes what the lost one left. Return what went wrong."""
+        """Reach a lost host again: its new agent undoes the changes that the lost agent left.
+
+        Return the errors as text.
+        """
         try:
             trouble = (reach_again if patient else reach)(ssh, name, self._waiting).close()
         except (AgentError, UnsupportedError) as error:
@@ -158,7 +166,7 @@ class Session:
         return [Phrase("run.lost-agent-in-trouble", name=name, trouble=trouble)] if trouble else []
 
     def _do(self, turn: Sequence[Step]) -> Iterator[tuple[TrialRecord, Samples | None]]:
-        """Do the steps that are taken at once; yield what each gave."""
+        """Run the steps of a turn in parallel; yield their records."""
         wall = self._clock.wall().isoformat(timespec="milliseconds")
         begin_ns, starts, first = self._clock.now_ns(), self._starts, turn[0]
         setup, cell = self._labs.setup(first), self._plan.cell(first)
@@ -188,7 +196,7 @@ class Session:
         self._observer.guests_start(names)
 
     def _outcome(self, setup: Setup, turn: Sequence[Step]) -> Outcome:
-        """Bring the lab of steps about, measure, and look whether it stood meanwhile."""
+        """Build the lab of the steps, measure, and read the lab back."""
         outcome = Outcome()
         try:
             planned = self._labs.of(turn[0])
@@ -215,24 +223,24 @@ class Session:
                         reason=LabDiffered(code="lab-differed-after", found=tuple(wrong)),
                     )
             if wrong:
-                self._lab.take_down()  # what somebody else changed is made again for the next trial
+                self._lab.take_down()  # settings that someone else changed are restored for the next trial
         except (LabError, TrialFailed, InputError) as error:
             return outcome.failed(self._failure(error))
         except AgentLost as error:
             if self._agents.here.gone:
                 raise
             outcome = outcome.failed(_several(*self._losses(error.name), OtherFailure(said=str(error))))
-            self._lab.take_down()  # the guest, or the other host, is started again for the next trial
+            self._lab.take_down()  # the guest or remote host is restarted for the next trial
         except BadAnswer as error:
             if error.agent == HERE:
                 raise
             outcome = outcome.failed(OtherFailure(said=str(error)))
-            self._lab.take_down()  # what answers nonsense is not measured on again
+            self._lab.take_down()  # a kernel whose agent gave an invalid answer is rebuilt before the next trial
         return outcome
 
     def _failure(self, error: LabError | TrialFailed | InputError) -> Failure:
-        """Return why a trial failed, and what was no longer as applied; the lab is made again where it must be."""
-        if self._agents.here.gone:  # noticed while something was made: the run ends and can be resumed
+        """Return the failure of a trial, with the differences in the lab; rebuild the lab if necessary."""
+        if self._agents.here.gone:  # an error while the lab was being built: the run stops and can be resumed
             raise AgentLost(HERE, str(error)) from error
         if isinstance(error, LabUnusable):
             self._lab.take_down(error.hung)
@@ -240,7 +248,7 @@ class Session:
         return _several(*self._changes(), *self._losses(), failure_of(error))
 
     def _make(self, lab: Lab, resources: tuple[Resource, ...]) -> None:
-        """Bring a lab about, and count those that cannot be.
+        """Build a lab, and count the labs that cannot be built.
 
         Raises:
             LabError: a host cannot be reached, a command failed, or a kernel was lost.
@@ -256,7 +264,7 @@ class Session:
     def _warnings(
         self, step: Step, guests: Mapping[str, GuestUse], placement: Placement | None
     ) -> tuple[TrialWarning, ...]:
-        """Return what must be known of guests and of hosts to read any figure of a trial."""
+        """Return the warnings about guests and hosts that apply to all figures of a trial."""
         setup = self._labs.setup(step)
         unready = host_warnings(setup.lab, self._host.facts, placement)
         part = None
@@ -265,7 +273,7 @@ class Session:
         return (*guest_warnings(guests, self._host.emulated, part), *unready)
 
     def _losses(self, told: str | None = None) -> tuple[Failure, ...]:
-        """Return the kernels that were lost meanwhile but for `told`; they are started again for the next trial."""
+        """Return the kernels lost since the last check, except `told`; the lab restarts them for the next trial."""
         if self._agents.here.gone or not (lost := self._agents.lost()):
             return ()
         self._lab.take_down()
@@ -275,7 +283,7 @@ class Session:
         )
 
     def _changes(self) -> tuple[Failure, ...]:
-        """Return what is no longer as applied; if anything is, the lab is made again."""
+        """Return the differences from the applied settings; if there are any, the lab is rebuilt."""
         wrong: list[Difference]
         try:
             wrong = self._lab.mismatches()
@@ -289,14 +297,17 @@ class Session:
         return (LabDiffered(code="lab-differs", found=tuple(wrong)),)
 
     def _stands(self, resources: tuple[Resource, ...]) -> bool:
-        """Tell whether the same lab was read back a moment ago, at the end of a trial, and was as applied."""
+        """Whether the same lab was read back shortly before, at the end of a trial, and had no differences."""
         stood, self._stood = self._stood, None
         if stood is None or stood[0] is not resources:
             return False
         return self._clock.now_ns() - stood[1] <= JUST_READ_NS
 
     def _settled_mismatches(self) -> list[Difference]:
-        """Read back until everything is as applied, or for as long as that may take; a reading takes milliseconds."""
+        """Read the lab back until there are no differences or the settling time is over; return the last differences.
+
+        A reading takes milliseconds.
+        """
         begin_ns = self._clock.now_ns()
         while wrong := self._lab.mismatched():
             patience_ns = max(SETTLE_NS, *(one.patience_ns for one, _ in wrong))
@@ -307,7 +318,7 @@ class Session:
     def _measure(
         self, setup: Setup, turn: Sequence[Step], planned: PlannedLab
     ) -> Mapping[str, Measured | Failure]:
-        """Measure what is taken at once; raises where it is one measure and that fails."""
+        """Measure the parts of a turn in parallel; if the turn has only one measure, raise its failure."""
         topology, names = planned.topology, [step.measure for step in turn]
         kernel = self._kernel_of(setup, names[0], topology)
         site = Site(
@@ -335,20 +346,18 @@ class Session:
         return found
 
     def _threads(self, topology: Topology, placement: Placement | None) -> dict[str, ArrivalThread]:
-        """Return the threads that take frames in, by port."""
+        """Return the NAPI threads by port."""
         if placement is None:
             return {}
         ports = [port for port in topology.ports() if port.ref in placement.napi]
         found = {port.ref: self._lab.napi.at(port.netns, port.name, port.kernel) for port in ports}
         return {ref: thread for ref, thread in found.items() if thread is not None}
 
-    # Kernels ----------------------------------------------------------------------------------------------
-
     def _reach(self, lab: Lab) -> None:
-        """Start the agents of the lab's other hosts, those that were lost included.
+        """Start the agents of the lab's remote hosts, including lost ones.
 
         Raises:
-            LabError: one cannot be reached.
+            LabError: a host cannot be reached.
         """
         self._reached |= set(self._agents)
         for name, machine in lab.machines.items():
@@ -363,11 +372,11 @@ class Session:
                 self._agents.add(name, reaching(machine.ssh, name, self._waiting))
                 self._absent.discard(name)
             except (AgentError, UnsupportedError) as error:
-                self._absent.add(name)  # it was waited for; the trials to come do not wait again
+                self._absent.add(name)  # this trial has waited for the host, so later trials do not wait
                 raise LabError(Phrase("run.host-not-reached", host=name, reason=error)) from error
 
     def _kernel_of(self, setup: Setup, name: str, topology: Topology) -> str:
-        """Return the kernel on which a measure's frames are sent; of other measures this computer's."""
+        """Return the kernel that sends a measure's frames; for other measures the local host's kernel."""
         end = sending_end(setup.lab, topology, setup.measures[name])
         return HERE if end is None else end.kernel
 

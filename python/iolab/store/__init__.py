@@ -1,1 +1,2 @@
-"""The run folder: names, versions, atomic append, read-back. The files are the record; there is no server."""
+"""The run folder: its file names and versions, appending trials atomically, and reading them back. The files alone are
+the record of a run; no server is needed."""

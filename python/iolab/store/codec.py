@@ -1,4 +1,4 @@
-"""Lines of trials.jsonl and commands.jsonl, and packet trials, to and from their frozen types. Pure."""
+"""Encode and decode lines of trials.jsonl and commands.jsonl, and packet trials. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from iolab.store.upgrade.trials import OLD_COMMAND, TRIAL_STEPS, command, lacks_
 
 T = TypeVar("T")
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
-"""In place of a mapping of its own where a trial has no guests, or no bounds."""
+"""Shared empty mapping of trials without guests or bounds."""
 
 
 _OF_RECORD = tuple(each.name for each in fields(TrialRecord) if each.name != "result")
@@ -29,11 +29,11 @@ _LATER: Mapping[str, Any] = {
     "sets_each_load": field(default=False),
     "in_effect": field(default_factory=dict),
 }
-"""Keys that came after the others: they stand at the end of a line, and are left out where they have their default."""
+"""Keys that were added later: they are at the end of a line, and omitted if they have their default values."""
 
 
 def _trial_line() -> Any:
-    """Return the type of a line of trials.jsonl: its schema, then the fields of a record and of its result as one."""
+    """Return the type of a line of trials.jsonl: its schema, then the fields of a record and of its result together."""
     types = get_type_hints(TrialRecord) | get_type_hints(TrialResult) | {"metrics": tuple[Metric, ...]}
     first = [(name, types[name]) for name in (*_OF_RECORD, *_OF_RESULT) if name not in _LATER]
     later = [(name, types[name], default) for name, default in _LATER.items()]
@@ -46,7 +46,7 @@ _TrialLine = _trial_line()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PacketsFile:
-    """A file of samples/; every key is there."""
+    """A file of a packet trial in samples/, with all keys."""
 
     schema: int
     packets: PacketTrial
@@ -61,7 +61,7 @@ def encode_trial(record: TrialRecord) -> str:
     """Return the record as one line of JSON.
 
     Raises:
-        ValueError: a figure in it is no finite number.
+        ValueError: the record contains a number that is not finite.
     """
     result = record.result
     every = {name: getattr(record, name) for name in _OF_RECORD}
@@ -71,7 +71,10 @@ def encode_trial(record: TrialRecord) -> str:
 
 
 class TrialReader:
-    """Reads lines of trials.jsonl. Trials share what is equal: a run may have a million, each in memory at once."""
+    """Reader for lines of trials.jsonl.
+
+    Trials share equal objects, because a run may have a million trials in memory.
+    """
 
     def __init__(self) -> None:
         self._heads: dict[tuple[str, int], list[Heads]] = {}
@@ -79,15 +82,15 @@ class TrialReader:
         self._unknown: dict[int, Heads] = {}
         self._at_once = True
         self.oldest = TRIAL_SCHEMA
-        """Oldest schema of the lines that were read."""
+        """Oldest schema of the lines read so far."""
         self._in_effect: dict[tuple[object, ...], Mapping[str, Mapping[str, str]]] = {}
 
     def read(self, line: bytes | str) -> TrialRecord:
         """Return the record of one line.
 
         Raises:
-            StoreError: a newer version wrote it.
-            Malformed: it is no record; the message says which field is wrong.
+            StoreError: a newer version wrote the line.
+            Malformed: the line is not a record; the message names the invalid field.
         """
         data = line.encode() if isinstance(line, str) else line
         version = version_of(data)
@@ -106,7 +109,10 @@ class TrialReader:
         return TrialRecord(**of_record, result=TrialResult(**of_result))
 
     def _read_at_once(self, line: bytes) -> Any:
-        """Return a line as one of today's schema; None: it is none, and so are those after it in the file."""
+        """Return a line as a record of the current schema.
+
+        The result is None if this line or an earlier one has an older schema; later lines are then not tried either.
+        """
         if self._at_once:
             try:
                 return _TRIAL.decode(line)
@@ -115,19 +121,19 @@ class TrialReader:
         return None
 
     def _of_unknown_methods(self, heads: Heads) -> Heads:
-        """Return the same heads with methods that are not known; those of equal lines are shared again."""
-        of = id(heads)  # which `_heads` keeps
+        """Return the same metadata with unknown method versions; equal lines share the returned object."""
+        of = id(heads)  # kept alive by `_heads`
         if of not in self._unknown:
             self._unknown[of] = replace(heads, methods=(None,) * len(heads.methods))
         return self._unknown[of]
 
     def _shared(self, in_effect: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
-        """Return what is equal to it and was read before."""
+        """Return an equal object that was read before."""
         key = tuple((place, *own.items()) for place, own in in_effect.items())
         return self._in_effect.setdefault(key, in_effect) if in_effect else NOTHING
 
     def _heads_of(self, row: Any) -> Heads:
-        """Return what the metrics of a line are of, as earlier lines have it where they measured the same."""
+        """Return the metadata of a line's metrics; lines with equal quantities share one object."""
         known = self._heads.setdefault((row.measure, len(row.metrics)), [])
         for heads in known:
             if all(map(_is_of, row.metrics, heads.quantities, heads.units, heads.better, heads.methods)):
@@ -135,10 +141,10 @@ class TrialReader:
         try:
             heads = Metrics(row.metrics).heads
             if any(method is not None and method < 1 for method in heads.methods):
-                raise ValueError("metrics: a method below 1; allowed: 1 or more, or null where it is unknown")
+                raise ValueError(Phrase("store.method-below-one"))
             known.append(heads)
         except ValueError as error:
-            raise Malformed(str(error)) from error
+            raise Malformed(*error.args) from error
         return known[-1]
 
 
@@ -153,26 +159,26 @@ def _is_of(metric: Metric, of: Quantity, unit: str, better: str, method: Method)
 
 
 def encode_packets(packets: PacketTrial) -> bytes:
-    """Return everything behind a packet trial's metrics as JSON."""
+    """Return all data of a packet trial other than its metrics as JSON."""
     return _PACKETS.encode(_PacketsFile(schema=PACKETS_SCHEMA, packets=packets))
 
 
 def decode_packets(text: bytes) -> PacketTrial:
-    """Return what `encode_packets` wrote.
+    """Return the data that `encode_packets` wrote.
 
     Raises:
-        StoreError: a newer version wrote it.
-        Malformed: it is something else; the message says which field is wrong.
+        StoreError: a newer version wrote the data.
+        Malformed: the data is not a packet trial; the message names the invalid field.
     """
     version = version_of(text)
     return _decoded(_PACKETS, text, version, PACKETS_STEPS, PACKETS_SCHEMA, "samples").packets
 
 
 def packets_in(evidence: bytes) -> PacketTrial | None:
-    """Return the packet trial that older schemas stored in a trial's evidence; None: it holds none.
+    """Return the packet trial that older schemas stored in a trial's evidence; None: the evidence has no packet trial.
 
     Raises:
-        Malformed: it has one that is damaged; the message says which field is wrong.
+        Malformed: the packet trial is damaged; the message names the invalid field.
     """
     found = of_evidence(evidence)
     return None if found is None else _PACKETS.decode(applied(found, PACKETS_STEPS, PACKETS_SCHEMA)).packets
@@ -187,7 +193,7 @@ def decode_command(line: bytes | str) -> CommandRecord:
     """Return the command of one line.
 
     Raises:
-        Malformed: it is none; the message says which field is wrong.
+        Malformed: the line is not a command; the message names the invalid field.
     """
     try:
         return _COMMAND.decode(line)
@@ -201,5 +207,5 @@ def decode_command(line: bytes | str) -> CommandRecord:
 
 
 def _decoded(encoding: Encoding[T], data: bytes, version: int, steps: Steps, schema: int, what: Text) -> T:
-    """Return a record, whatever schema it has."""
+    """Return a record of any schema, upgraded to the current schema."""
     return encoding.decode(data if version == schema else upgraded(data, version, steps, schema, what))

@@ -1,7 +1,8 @@
-"""Writing a run folder: every trial is on the disk before the next begins; a full disk leaves the rest readable.
+"""Write a run folder: every trial is on the disk before the next one starts; a full disk leaves the folder readable.
 
-A decision (experiment, plan, facts) takes effect at once: it is written beside the old one, and one rename makes it
-count. Moving its files to their places comes after, and is made up for by whoever opens the folder next.
+A decision (experiment, plan, facts) takes effect atomically: it is written to a separate folder and put into effect by
+one rename. The files of the decision are then moved to their places; if the move is interrupted, the next process that
+opens the folder completes it.
 """
 
 import errno
@@ -25,6 +26,8 @@ from iolab.plan.plan_file import encode_plan
 from iolab.plan.types import Plan
 from iolab.results.trial import CommandRecord
 from iolab.store.codec import encode_command, encode_packets, encode_trial
+from iolab.store.frames import sync_folder
+from iolab.store.lines import count_lines, next_part
 from iolab.store.records import (
     COMMANDS,
     DECIDED,
@@ -48,10 +51,10 @@ SLUG_LENGTH = 40
 
 
 def create_folder(parent: Path, title: str, wall: datetime) -> "RunFolder":
-    """Make a new run folder `<time>-<slug>` below `parent`.
+    """Create a new run folder `<time>-<slug>` below `parent`.
 
     Raises:
-        StoreError: it cannot be made.
+        StoreError: the folder cannot be created.
     """
     name = f"{wall:%Y%m%dT%H%M%S}-{slug(title) or 'run'}"
     for attempt in range(1, 100):
@@ -71,12 +74,12 @@ def create_folder(parent: Path, title: str, wall: datetime) -> "RunFolder":
 
 
 def slug(title: str) -> str:
-    """Return a title as the name of a run folder has it; empty where no letter or digit is in it."""
+    """Return a title in the form of folder names; empty if it has no letters or digits."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:SLUG_LENGTH].strip("-")
 
 
 def packages_digest(packages: Sequence[str]) -> str:
-    """Return by what a list of packages is named: the SHA-256 of its file; empty where there is none."""
+    """Return the name of a package list: the SHA-256 of its file; empty if there is no list."""
     return hashlib.sha256(_listed(packages)).hexdigest() if packages else ""
 
 
@@ -85,22 +88,14 @@ def _listed(packages: Sequence[str]) -> bytes:
 
 
 def decided_file(folder: Path, name: str) -> Path:
-    """Return where a part of the run's decision lies: in its place, or still on its way there."""
+    """Return the path of a file of the run's decision: its final place, or its temporary place if it has not been moved
+    yet."""
     waiting = folder / DECIDED / name
     return waiting if waiting.is_file() else folder / name
 
 
-def sync_folder(path: Path) -> None:
-    """Make a folder's entries durable: a file that was synced is lost when its name is."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 class RunFolder:
-    """A run folder open for writing; only one process at a time may hold it."""
+    """A run folder open for writing; only one process at a time can open it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -116,7 +111,7 @@ class RunFolder:
         self._guard(self._settle)
 
     def close(self) -> None:
-        """Give the folder free, with every trial that was appended in the file that its name leads to."""
+        """Release the folder; all appended trials are then in the file at the current path."""
         if self._trials.closed:
             return
         try:
@@ -126,12 +121,12 @@ class RunFolder:
             self._commands.close()
 
     def write_files(self, files: Mapping[str, bytes]) -> None:
-        """Write copies of the files that the experiment names; what was written first stays."""
+        """Write copies of the files that the experiment names; existing copies are kept."""
         for name, content in files.items():
             self._write_first(self.path / COPIES / name, content)
 
     def write_decision(self, experiment_text: str, plan: Plan, facts: Mapping[str, object]) -> None:
-        """Write what was decided, all of it or nothing; an earlier decision is kept under revisions/."""
+        """Write a decision atomically; the previous decision is kept under revisions/."""
         parts = {EXPERIMENT: experiment_text, PLAN: encode_plan(plan), FACTS: json.dumps(facts, indent=1)}
 
         def write() -> None:
@@ -141,18 +136,18 @@ class RunFolder:
             for name, text in parts.items():
                 write_durably(fresh / name, text.encode())
             sync_folder(fresh)
-            fresh.rename(self.path / DECIDED)  # from here on it counts
+            fresh.rename(self.path / DECIDED)  # the decision takes effect here
             sync_folder(self.path)
             self._settle()
 
         self._guard(write)
 
     def write_machine(self, name: str, facts: Mapping[str, object]) -> None:
-        """Write what a machine with a kernel of its own is; what was found first stays."""
+        """Write the description of a machine with its own kernel; an existing description is kept."""
         self._write_first(self.path / MACHINES / f"{name}.json", json.dumps(facts, indent=1).encode())
 
     def write_packages(self, packages: Sequence[str]) -> None:
-        """Write what is installed in a guest image, as name=version; guests name the list by its digest."""
+        """Write the list of packages of a guest image, as name=version; guests refer to this list by its digest."""
         place = self.path / PACKAGE_LISTS / f"{packages_digest(packages)}.txt"
         self._write_first(place, _listed(packages))
 
@@ -170,11 +165,11 @@ class RunFolder:
         self._guard(write)
 
     def append_trial(self, record: TrialRecord, samples: Samples | None = None) -> None:
-        """Append one trial and its samples, durably: samples first, then the line that counts.
+        """Append one trial and its samples durably: first the samples, then the line that makes the trial valid.
 
         Raises:
-            StoreError: they could not be written.
-            ValueError: a figure in them is no finite number.
+            StoreError: the trial or its samples could not be written.
+            ValueError: the trial or its samples contain a number that is not finite.
         """
         files = {} if samples is None else _files(record.key, samples)
         if files:
@@ -185,6 +180,20 @@ class RunFolder:
         """Append commands that were run."""
         self._guard(lambda: self._commands.append([encode_command(record) for record in records]))
 
+    def begin_parts(self) -> None:
+        """Rename the journals of trials and commands to parts, which never grow, and continue in new journals.
+
+        The journals are renamed one after the other, so that this process always holds the lock of one of them.
+        """
+
+        def begin() -> None:
+            for journal in (self._trials, self._commands):
+                if journal.path.stat().st_size:
+                    journal.continue_in_new(next_part(self.path, journal.path.name))
+            sync_folder(self.path)
+
+        self._guard(begin)
+
     def _write_samples(self, files: Mapping[str, bytes]) -> None:
         folder = self.path / SAMPLES
         for name, data in files.items():
@@ -194,7 +203,8 @@ class RunFolder:
         sync_folder(folder)
 
     def _settle(self) -> None:
-        """Move a decision that counts to its place: the rest of what a killed predecessor began, or of our own."""
+        """Move the files of the current decision to their places, including files that a killed process did not
+        move."""
         waiting = self.path / DECIDED
         if not waiting.is_dir():
             return
@@ -205,7 +215,7 @@ class RunFolder:
         waiting.rmdir()
 
     def _keep_revision(self) -> None:
-        """Keep the decision that is to be replaced, unless a predecessor came as far as that."""
+        """Keep the decision that is about to be replaced, unless a killed process has already done so."""
         kept = self.path / REVISIONS
         kept.mkdir(exist_ok=True)
         before = sorted(kept.iterdir())
@@ -214,13 +224,18 @@ class RunFolder:
         fresh = self._fresh(REVISIONS)
         for name in (EXPERIMENT, PLAN, FACTS):
             os.link(self.path / name, fresh / name)
-        lines = (self.path / TRIALS).read_bytes().count(b"\n") if (self.path / TRIALS).is_file() else 0
+        try:
+            lines = count_lines(self.path, TRIALS)
+        except ValueError as error:
+            raise StoreError(
+                Phrase("store.restore-from-copy", path=self.path / TRIALS, reason=error)
+            ) from error
         write_durably(fresh / KEPT, json.dumps({"trials": lines}).encode())
         fresh.rename(kept / f"{len(before) + 1:03d}")
         sync_folder(kept)
 
     def _fresh(self, name: str) -> Path:
-        """Return an empty folder to be renamed when it is whole."""
+        """Return an empty folder, which is renamed when it is complete."""
         fresh = self.path / f".{name}.new"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
@@ -246,21 +261,23 @@ class RunFolder:
 
 
 def _refuse_links(path: Path) -> None:
-    """Raise where a folder inside a run folder is a symbolic link: what is stored would land elsewhere."""
+    """Raise an error if a folder inside a run folder is a symbolic link, because data would be stored elsewhere."""
     for name in (SAMPLES, MACHINES, PACKAGE_LISTS, REVISIONS, DECIDED, COPIES):
         if (path / name).is_symlink():
             raise StoreError(Phrase("store.symbolic-link-in-folder", path=path, name=name))
 
 
 def _files(key: str, samples: Samples) -> dict[str, bytes]:
-    """Return what a trial stores beside its line, by file name."""
+    """Return the content of the files that a trial stores in addition to its line in trials.jsonl, by file name."""
     files: dict[str, bytes] = {}
     if samples.raw is not None:
         files[f"{key}{RAW}"] = _packed(json.dumps(samples.raw, separators=(",", ":")).encode())
     if samples.packets is not None:
         files[f"{key}{PACKETS}"] = _packed(encode_packets(samples.packets))
     if samples.series:
-        from iolab.store.series import encode_series  # the library is slow to load, and few commands need it
+        from iolab.store.series import (
+            encode_series,
+        )  # pyarrow is slow to import, and few commands need it
 
         files[f"{key}{SERIES}"] = encode_series(samples.series)
     files |= {f"{key}.{name}": data for name, data in samples.files.items()}
@@ -272,14 +289,14 @@ def _packed(data: bytes) -> bytes:
 
 
 class LineFile:
-    """Lines that are appended and never changed; one process at a time writes them."""
+    """A file of lines that are only appended; one process at a time writes to it."""
 
     def __init__(self, path: Path) -> None:
-        """Open or make it; a last line without its end, of a predecessor that was killed, is cut off.
+        """Open or create the file; an incomplete last line of a killed process is removed.
 
         Raises:
-            BlockingIOError: another process writes to it.
-            OSError: it cannot be opened.
+            BlockingIOError: a different process writes to the file.
+            OSError: the file cannot be opened.
         """
         self.path = path
         self._file = _locked(path)
@@ -289,27 +306,34 @@ class LineFile:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more can be appended."""
+        """Whether the file is closed for appending."""
         return self._file.closed
 
     def close(self) -> None:
-        """Give it free."""
+        """Close and unlock the file."""
         self._file.close()
 
     def append(self, lines: Sequence[str], *, durably: bool = False) -> None:
-        """Append all of these lines or nothing: a write cut short by a full disk is taken back.
+        """Append either all of the lines or none: a write that was cut short by a full disk is undone.
 
-        Where another program has put a new file in its place meanwhile, as editors do when they save, the lines go
-        there, after those of ours that it lacks.
+        If a different program has replaced the file, as editors do when they save, the lines are appended to the new
+        file, after the lines of the old file that the new file lacks.
 
         Raises:
-            OSError: they could not be written.
+            OSError: the lines could not be written.
         """
         self._write(lines)
         if not self._is_the_named():
             self._move_to_the_named()
         if durably:
             os.fsync(self._file.fileno())
+
+    def continue_in_new(self, part: Path) -> None:
+        """Rename the file to `part`, and append to a new file at its path from now on."""
+        self.path.rename(part)
+        named = _locked(self.path)
+        self._file.close()
+        self._file = named
 
     def _write(self, lines: Sequence[str]) -> None:
         data = "".join(f"{line}\n" for line in lines).encode()
@@ -329,7 +353,7 @@ class LineFile:
             return False
 
     def _move_to_the_named(self) -> None:
-        """Go on in the file that has the name now, with every line of the one that we wrote to until now."""
+        """Continue in the file that is now at the path, after adding the lines that only the previous file has."""
         size = os.fstat(self._file.fileno()).st_size
         ours = os.pread(self._file.fileno(), size, 0).decode().splitlines()
         named = _locked(self.path)

@@ -1,6 +1,5 @@
-"""Reading a run folder back, whole or torn; and what a trial stored beside its record, when somebody asks for it."""
+"""Read a run folder, even of an interrupted run; and read the samples of a trial on demand."""
 
-import gzip
 import json
 import re
 import zlib
@@ -24,6 +23,8 @@ from iolab.results.packets import PacketTrial
 from iolab.results.trial import Status
 from iolab.store.codec import TrialReader, decode_command, decode_packets, packets_in
 from iolab.store.folder import decided_file
+from iolab.store.lines import stored_lines
+from iolab.store.packs import sample, sample_names
 from iolab.store.records import (
     COMMANDS,
     EXPERIMENT,
@@ -44,19 +45,17 @@ from iolab.store.upgrade.steps import plan_text
 
 T = TypeVar("T")
 PROFILE, FOLDED = ".profile", ".folded"
-"""What the names of files with folded stacks have after the key, and at the end."""
-MOST_BYTES = 64 * 2**20
-"""Of one trial's samples, unpacked; more is no trial of ours."""
+"""Parts of the names of files with folded stacks: before and after the machine name."""
 _KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
-"""A key is a file name, never a path."""
+"""Pattern of a key, which is a file name and never a path."""
 
 
 def load_run(folder: Path) -> StoredRun:
-    """Return everything in a run folder, or in a revision that a run keeps: as it was then.
+    """Return the content of a run folder, or of a revision: the run as it was when the revision was kept.
 
     Raises:
-        InputError: it is not a run folder.
-        StoreError: a file in it is damaged or of another version.
+        InputError: the path is not a run folder.
+        StoreError: a file in it is damaged or has a different version.
     """
     if not decided_file(folder, PLAN).is_file():
         raise InputError([not_a_run(folder)])
@@ -66,8 +65,8 @@ def load_run(folder: Path) -> StoredRun:
     notes: list[TrialWarning] = []
     records = records_folder(folder)
     reader = TrialReader()
-    trials = _read_lines(records / TRIALS, reader.read, notes)
-    commands = _read_lines(records / COMMANDS, decode_command, notes)
+    trials = _read_lines(records, TRIALS, reader.read, notes)
+    commands = _read_lines(records, COMMANDS, decode_command, notes)
     if not all(record.kind for record in trials):
         trials = _with_kinds(trials, folder)
     if records != folder:
@@ -78,7 +77,7 @@ def load_run(folder: Path) -> StoredRun:
         folder=folder,
         name=folder.resolve().name
         if records == folder
-        else f"{records.name}, revision {folder.resolve().name}",
+        else str(Phrase("store.revision-of-run", run=records.name, number=folder.resolve().name)),
         plan=plan,
         facts=facts,
         trials=tuple(trials),
@@ -94,7 +93,7 @@ def _decided(folder: Path, name: str, decode: Callable[[bytes], T]) -> T:
     """Return a part of the run's decision.
 
     Raises:
-        StoreError: it is damaged or newer; the message says which file, and where in it.
+        StoreError: the part is damaged or newer; the message names the file and the place in it.
     """
     path = decided_file(folder, name)
     try:
@@ -108,12 +107,12 @@ def _decided(folder: Path, name: str, decode: Callable[[bytes], T]) -> T:
 def _facts(data: bytes) -> dict[str, Any]:
     facts = json.loads(data.decode())
     if not isinstance(facts, dict):
-        raise ValueError(f"{FACTS} is no JSON object")
+        raise ValueError(Phrase("store.not-a-json-object", file=FACTS))
     return facts
 
 
 def _computers(facts: Mapping[str, Any]) -> Mapping[str, Computer]:
-    """Return what the stored facts say of CPUs: plans of schema 1 were made from them, and did not repeat it."""
+    """Return the CPUs in the stored facts: plans of schema 1 depend on these CPUs, but do not contain them."""
     try:
         return computers_of(decode_facts(facts.get("hello") or {}, facts))
     except (AgentError, TypeError, AttributeError):
@@ -121,7 +120,7 @@ def _computers(facts: Mapping[str, Any]) -> Mapping[str, Computer]:
 
 
 def _with_kinds(trials: Sequence[TrialRecord], folder: Path) -> list[TrialRecord]:
-    """Return the trials with the kinds of measures as the run's experiment says them: lines of schema 1 have none."""
+    """Return the trials with the kinds of measures from the run's experiment, because lines of schema 1 lack them."""
     document = document_of(experiment_text(folder).encode(), Problems(EXPERIMENT))
     measures = document.get("measure") if document else None
     kinds = {
@@ -135,7 +134,10 @@ def _with_kinds(trials: Sequence[TrialRecord], folder: Path) -> list[TrialRecord
 
 
 def _as_kept(folder: Path, plan: Plan, trials: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Return the trials that there were when a revision was kept; one of an older iolab says only which it wanted."""
+    """Return the trials that existed when a revision was kept.
+
+    A revision that an older iolab kept has no trial count; the result is then all trials of its plan.
+    """
     try:
         kept = json.loads((folder / KEPT).read_text(encoding="utf-8"))
         return list(trials[: int(kept["trials"])])
@@ -147,26 +149,29 @@ def _as_kept(folder: Path, plan: Plan, trials: Sequence[TrialRecord]) -> list[Tr
 
 
 def _joined_late(folder: Path, trials: Sequence[TrialRecord]) -> int:
-    """Count the trials of a block that an earlier plan had already, but without them: they were not done in turn."""
+    """Return the number of trials that a later plan added to blocks that an earlier plan already had.
+
+    Added trials were not run in the order of their blocks.
+    """
     late: set[str] = set()
     for kept in sorted((folder / REVISIONS).glob("*/" + PLAN)):
         try:
             earlier = decode_plan(plan_text(kept.read_bytes()))
         except (OSError, ValueError, StoreError):
-            continue  # what was is of interest, what is counts
+            continue  # an unreadable old plan is ignored, because the current plan takes precedence
         known = {step.key for step in earlier.steps}
         late |= {record.key for record in trials if record.block <= earlier.blocks} - known
     return len(late)
 
 
 def all_ok(run: StoredRun) -> bool:
-    """Whether the last trial of every step that was done ended well."""
+    """Whether the last trial of every executed step was successful."""
     last = {record.key: record.result.status for record in run.trials}
     return all(last[step.key] is Status.OK for step in run.plan.steps if step.key in last)
 
 
 def experiment_text(folder: Path) -> str:
-    """Return the experiment file as the run stored it."""
+    """Return the experiment file that the run stored."""
     try:
         return decided_file(folder, EXPERIMENT).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
@@ -175,14 +180,14 @@ def experiment_text(folder: Path) -> str:
 
 
 def find_runs(parent: Path) -> list[Path]:
-    """Return the run folders below `parent`, oldest first."""
+    """Return the run folders that are directly in `parent`, oldest first."""
     if not parent.is_dir():
         return []
     return sorted(path for path in parent.iterdir() if decided_file(path, PLAN).is_file())
 
 
 def not_a_run(folder: Path) -> Problem:
-    """Return the problem of a path that is no run folder."""
+    """Return the problem that a path is not a run folder."""
     seen = (
         Phrase("store.no-such-folder")
         if not folder.exists()
@@ -197,20 +202,14 @@ def not_a_run(folder: Path) -> Problem:
     )
 
 
-def _read_lines(path: Path, decode: Callable[[bytes], T], notes: list[TrialWarning]) -> list[T]:
-    """Return the decoded lines; a torn last one (a kill in the middle of writing) is left out and noted."""
-    if not path.exists():
-        return []
+def _read_lines(folder: Path, name: str, decode: Callable[[bytes], T], notes: list[TrialWarning]) -> list[T]:
+    """Return the decoded lines; an incomplete last line (of a killed process) is omitted and noted."""
     decoded = []
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.endswith(b"\n"):
-                    decoded.append(_decoded(decode, line, f"{path}:{number}"))
-                else:
-                    notes.append(LastLineCut(file=path.name))
-    except OSError as error:
-        raise StoreError(Phrase("store.reading-failed", path=path, reason=error.strerror)) from error
+    for place, line in stored_lines(folder, name):
+        if line.endswith(b"\n"):
+            decoded.append(_decoded(decode, line, place))
+        else:
+            notes.append(LastLineCut(file=name))
     return decoded
 
 
@@ -225,48 +224,51 @@ def _decoded(decode: Callable[[bytes], T], line: bytes, place: str) -> T:
 
 
 def stacks_of(folder: Path) -> Callable[[str], dict[str, str]]:
-    """Return what reads the folded stacks of a trial's profiles by its key; it looks once which trials stored any.
+    """Return a function from a trial's key to the folded stacks of its profiles; the folder is listed only once.
 
-    They are by machine; this computer has no name.
+    The function returns the stacks by machine name; the name of the local host is empty.
     """
-    stored: dict[str, list[Path]] = {}
-    for path in sorted((records_folder(folder) / SAMPLES).glob(f"*{PROFILE}*{FOLDED}")):
-        stored.setdefault(path.name.partition(PROFILE)[0], []).append(path)
-    return lambda key: _read_stacks(stored.get(key, ()), key)
+    stored: dict[str, list[str]] = {}
+    samples = records_folder(folder) / SAMPLES
+    for name in sorted(sample_names(samples, FOLDED)):
+        key, profile, _ = name.partition(PROFILE)
+        if profile:
+            stored.setdefault(key, []).append(name)
+    return lambda key: _read_stacks(samples, stored.get(key, ()), key)
 
 
-def _read_stacks(paths: Sequence[Path], key: str) -> dict[str, str]:
+def _read_stacks(samples: Path, names: Sequence[str], key: str) -> dict[str, str]:
     found = {}
-    for path in paths:
-        machine = path.name.removeprefix(f"{key}{PROFILE}").removesuffix(FOLDED).lstrip(".")
-        with suppress(OSError):
-            found[machine] = path.read_text(encoding="utf-8", errors="replace")[:MOST_BYTES]
+    for name in names:
+        machine = name.removeprefix(f"{key}{PROFILE}").removesuffix(FOLDED).lstrip(".")
+        with suppress(OSError, ValueError):
+            found[machine] = (sample(samples, name) or b"").decode(errors="replace")
     return found
 
 
 def read_packets(folder: Path, key: str) -> PacketTrial | None:
-    """Return everything behind the metrics of a packet trial; None where it stored nothing.
+    """Return all data of a packet trial other than its metrics; None if no such data is stored.
 
     Raises:
-        StoreError: the file is damaged, too large, of another version, or has a field too few or too many.
+        StoreError: the file is damaged, too large, of a different version, or has missing or additional fields.
     """
     if not _KEY.fullmatch(key):
         return None
     samples = records_folder(folder) / SAMPLES
     for ending, decode in ((PACKETS, decode_packets), (FIRST_RAW, packets_in)):
-        if (path := samples / f"{key}{ending}").is_file():
-            return _read(path, decode)
+        path = samples / f"{key}{ending}"
+        try:
+            if (data := sample(samples, path.name)) is not None:
+                return _decoded_packets(path, data, decode)
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise StoreError(Phrase("store.first-line-unreadable", path=path, reason=error)) from error
     return None
 
 
-def _read(path: Path, decode: Callable[[bytes], PacketTrial | None]) -> PacketTrial | None:
+def _decoded_packets(
+    path: Path, data: bytes, decode: Callable[[bytes], PacketTrial | None]
+) -> PacketTrial | None:
     try:
-        with gzip.open(path, "rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise ValueError(f"more than {MOST_BYTES // 2**20} MiB unpacked; allowed is less")
         return decode(data)
     except StoreError as error:
-        raise StoreError(f"{path}:1: {error}") from None
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise StoreError(Phrase("store.first-line-unreadable", path=path, reason=error)) from error
+        raise StoreError(Phrase("errors.failed-with-reason", what=f"{path}:1", reason=error)) from None

@@ -1,4 +1,4 @@
-"""What a run folder holds, as frozen types, and what its files are called."""
+"""The content of a run folder as frozen types, and its file names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,30 +12,33 @@ from iolab.results.packets import PacketTrial
 from iolab.results.trial import CommandRecord, TrialResult
 
 if TYPE_CHECKING:
-    from iolab.results.series import Series  # loads numpy
+    from iolab.results.series import Series  # imports numpy
 
 __all__ = ["TRIAL_SCHEMA", "CommandRecord", "RunStatus", "Samples", "StoredRun", "TrialRecord"]
 
 TRIAL_SCHEMA = 3
-"""Version of a line in trials.jsonl; a change of a metric's meaning raises the version of its method instead."""
+"""Version of a line in trials.jsonl; a new meaning of a metric increments the version of its method instead."""
 PACKETS_SCHEMA = 3
-"""Version of what is stored of a packet trial beside its line."""
+"""Version of the stored data of a packet trial."""
 EXPERIMENT, PLAN, FACTS = "experiment.yaml", "plan.json", "facts.json"
 TRIALS, COMMANDS, SAMPLES, REVISIONS = "trials.jsonl", "commands.jsonl", "samples", "revisions"
 RAW, PACKETS, SERIES = ".raw.json.gz", ".packets.json.gz", ".parquet"
-"""Endings of what a trial stores in the samples folder, after its key."""
+"""Suffixes of a trial's files in the samples folder, after its key."""
 FIRST_RAW = ".json.gz"
-"""The same of RAW, in runs of the first versions: what is now in the file PACKETS was a part of it."""
+"""Suffix that files of raw data had in runs of the first versions; they also contained the data that is now in
+PACKETS."""
+TABLES = ("trials.parquet", "factors.parquet", "series.parquet")
+"""Figures of a packed run as tables."""
 MACHINES = "machines"
 PACKAGE_LISTS = "packages"
 DECIDED = "decided"
-"""Folder of a decision that counts and whose files are not all in their places yet."""
+"""Folder of a decision that is already in effect, but whose files have not all been moved to their places."""
 KEPT = "kept.json"
-"""In a revision: how many lines of the run's trials there were when it was kept."""
+"""File of a revision with the number of the run's trial lines when the revision was kept."""
 
 
 class RunStatus(StrEnum):
-    """How far a run is."""
+    """The state of a run."""
 
     COMPLETE = "complete"
     PARTIAL = "partial"
@@ -50,64 +53,66 @@ class TrialRecord:
     measure: str
     """Name of the measure."""
     kind: str = ""
-    """What kind of measure it is: stream, forwarding, load-curve, latency, ..."""
+    """Kind of the measure: stream, forwarding, load-curve, latency, ..."""
     direction: str = ""
-    """The measure's direction here, whatever its level is called: one-way, both-ways, dual; empty: it has none."""
+    """Direction of the measure, independent of labels: one-way, both-ways, dual; empty: the measure has no
+    direction."""
     sets_each_load: bool = False
-    """Whether the measure sets how much each direction sends: a rate of both ways is a sum of what was asked for."""
+    """Whether the measure sets the load of each direction, in which case a rate of both ways is a sum of intended
+    loads."""
     rest: str = ""
-    """Digest of lab and measure without the direction: trials of which it is equal differ in nothing else."""
+    """Digest of lab and measure without the direction: equal digests mean that only the direction differs."""
     block: int
-    """From 1."""
+    """Number of the block, from 1."""
     cell: Mapping[str, str]
-    """Factor name to level label; only factors that this measure depends on."""
+    """Level label of each factor on which this measure depends, by factor name."""
     wall: str
-    """When it began, ISO 8601 with offset."""
+    """Start time, in ISO 8601 with UTC offset."""
     result: TrialResult
-    """What happened."""
+    """Result of the trial."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """What one trial stores beside its record."""
+    """The samples that one trial stores in addition to its record."""
 
     raw: object = None
-    """What programs and agents said, whole: evidence, which no report reads; None: nothing."""
+    """Complete output of programs and agents, as evidence that no report reads; None: there is no output."""
     packets: PacketTrial | None = None
-    """Everything behind the metrics of a packet trial."""
+    """All data of a packet trial other than its metrics."""
     series: "tuple[Series, ...]" = ()
     """Metrics over time."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Captures, by the end of their names."""
+    """Captured frames, by the suffix of the file name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRun:
-    """A run folder, read."""
+    """The content of a run folder."""
 
     folder: Path
-    """Where it lies."""
+    """Path of the folder."""
     name: str
-    """The folder's name, which is the run's name."""
+    """Name of the folder, which is the run's name."""
     plan: Plan
-    """The plan it follows."""
+    """Plan of the run."""
     facts: Mapping[str, object]
     """facts.json, as stored."""
     trials: tuple[TrialRecord, ...]
-    """In the order they were done; the last one of each key counts."""
+    """Trials in execution order; of trials with the same key, the last one is valid."""
     commands: tuple[CommandRecord, ...]
-    """What was run on the hosts, in order."""
+    """Commands that were run on the hosts, in order."""
     status: RunStatus
-    """Complete when every step of the plan has a record."""
+    """Status of the run: complete if every step of the plan has a record."""
     trial_schema: int = TRIAL_SCHEMA
-    """Oldest schema of its trials' lines, as they are in the file."""
+    """Oldest schema of the trials' lines in the file."""
     joined_late: int = 0
-    """Trials that `iolab extend` added to blocks which had been measured before: not done in turn with the others."""
+    """Number of trials that `iolab extend` added to blocks measured before; they were not run in the blocks' order."""
     notes: tuple[TrialWarning, ...] = field(default=())
-    """What reading found, e.g. a torn last line that was ignored."""
+    """Notes on reading the folder, for example about an incomplete last line."""
 
 
 def records_folder(folder: Path) -> Path:
-    """Return where the trials and samples of a run lie: a revision's are with the run that it is of."""
+    """Return the folder with the trials and samples of a run; for a revision, this is the folder of its run."""
     whole = folder.resolve()
     return whole.parent.parent if whole.parent.name == REVISIONS else folder

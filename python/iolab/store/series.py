@@ -1,6 +1,6 @@
-"""The series of one trial as one Parquet table, a row per point: any program that reads Parquet can read them.
+"""The series of one trial as a Parquet table with a row per point, readable by any Parquet program.
 
-They may be large, and a report of many trials needs none: they are read only when somebody asks for them.
+Series may be large, and a report of many trials needs no series, so series are read on demand.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,19 +15,20 @@ from iolab.errors import StoreError
 from iolab.locale import Phrase
 from iolab.results.metric import Dimensions, names
 from iolab.results.series import Over, Series
+from iolab.store.packs import sample, sample_names
 from iolab.store.records import SAMPLES, SERIES, records_folder
 
 SERIES_SCHEMA = 1
-"""Version of the table; it is in the file, under the key `iolab.series`."""
+"""Version of the table, stored in the file under the key `iolab.series`."""
 _KEY = b"iolab.series"
 NEW_DIMENSIONS = frozenset({"block_bytes", "depth", "rate_bps", "buffer_bytes", "section"})
-"""Dimensions that came to the table after its first version was in use."""
+"""Dimensions that were added after the first version of the table was in use."""
 _OF = ("name", "unit", "over", "source")
 _ARROW = {str: "string", int: "int64", float: "float64"}
 
 
 def encode_series(series: Sequence[Series]) -> bytes:
-    """Return series as a Parquet file; rows of one series lie together, in the order of time."""
+    """Return series as a Parquet file; the rows of one series are contiguous, in time order."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -49,24 +50,26 @@ def encode_series(series: Sequence[Series]) -> bytes:
 
 
 def series_of(folder: Path) -> Callable[[str], tuple[Series, ...]]:
-    """Return what reads the series of a run's trials by their keys; it looks once which trials stored any."""
-    stored = {path.name for path in (records_folder(folder) / SAMPLES).glob(f"*{SERIES}")}
+    """Return a function from a trial's key to its series; the folder is listed only once."""
+    stored = sample_names(records_folder(folder) / SAMPLES, SERIES)
     return lambda key: read_series(folder, key) if f"{key}{SERIES}" in stored else ()
 
 
 def read_series(folder: Path, key: str) -> tuple[Series, ...]:
-    """Return the series of a trial; none where it stored none.
+    """Return the series of a trial; empty if none are stored.
 
     Raises:
-        StoreError: the file is damaged, of another version, or has other columns.
+        StoreError: the file is damaged, has a different version, or different columns.
     """
+    from pyarrow import ArrowException, BufferReader, parquet
+
     path = records_folder(folder) / SAMPLES / f"{key}{SERIES}"
-    if not path.is_file():
-        return ()
-    from pyarrow import ArrowException, parquet
 
     try:
-        file = parquet.ParquetFile(path)
+        content = None if path.is_file() else sample(path.parent, path.name)
+        if content is None and not path.is_file():
+            return ()
+        file = parquet.ParquetFile(path if content is None else BufferReader(content))
         version = (file.schema_arrow.metadata or {}).get(_KEY, b"none").decode()
         if version != str(SERIES_SCHEMA):
             raise StoreError(
@@ -79,14 +82,14 @@ def read_series(folder: Path, key: str) -> tuple[Series, ...]:
         table = _with_absent(table)
         if table.column_names != expected:
             odd = sorted(set(table.column_names) ^ set(expected)) or table.column_names
-            raise ValueError(f"its columns differ from those of schema {SERIES_SCHEMA}: {', '.join(odd)}")
+            raise ValueError(Phrase("store.columns-differ", version=SERIES_SCHEMA, columns=odd))
         return tuple(_series(table))
     except (OSError, ValueError, ArrowException) as error:
         raise StoreError(Phrase("store.restore-or-measure-again", path=path, reason=error)) from error
 
 
 def _with_absent(table: Any) -> Any:
-    """Return a table with the dimensions that the iolab that wrote it did not know; they apply to nothing in it."""
+    """Return a table with null columns for the dimensions that did not exist when the table was written."""
     import pyarrow as pa
 
     for place, (name, kind) in enumerate(_dimensions().items(), start=1 + len(_OF)):
@@ -122,11 +125,11 @@ def _dimensions() -> Mapping[str, str]:
 
 
 def _repeated(values: Sequence[object], kind: str, number: Any) -> Any:
-    """Return a column that has a series' value in each of its rows."""
+    """Return a column that repeats a series' value in each of its rows."""
     import pyarrow as pa
 
     each = pa.array(values, type=pa.type_for_alias(kind))
-    # Millions of rows have a few texts: each is kept once.
+    # Millions of rows share few texts, so each text is stored once.
     return (each.dictionary_encode() if kind == "string" else each).take(pa.array(number))
 
 

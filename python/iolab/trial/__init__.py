@@ -1,1 +1,1 @@
-"""One measurement on a standing lab, as a `TrialResult`. Knows nothing of the plan around it."""
+"""Run one measurement in an existing lab and return a `TrialResult`; the package does not depend on plans."""

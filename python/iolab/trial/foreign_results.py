@@ -1,4 +1,4 @@
-"""Check what a measure of another package returned: a wrong result fails its trial, with the package and the reason."""
+"""Check the result of a plug-in measure: an invalid result fails the trial, with the package and the reason."""
 
 import json
 import math
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from iolab.locale import Phrase
 from iolab.messages.failures import (
     FieldRefused,
     NoFigures,
@@ -27,21 +28,21 @@ from iolab.trial.instruments.instrument import Seen
 from iolab.trial.measurement import Failed, Measured
 
 MAX_NAMED = 3
-"""Problems of one result that a failure names."""
+"""Maximum number of problems that a failure names."""
 SHOWN_LETTERS = 40
-"""Of a refused name, so many letters are shown."""
+"""Maximum number of characters shown of a refused name."""
 METRIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,79}", re.ASCII)
-"""A column of CSV and Parquet, and a part of addresses."""
+"""Pattern of a metric name, which becomes a column of CSV and Parquet files and a part of URLs."""
 MAX_WORD = 200
-"""Of units and of dimensions [letters]."""
+"""Maximum length of units and dimensions [characters]."""
 MAX_ITEMS = 10_000
-"""Of metrics, series and the like: a report has a row for each."""
+"""Maximum number of metrics, of series and so on: a report has a row for each of them."""
 MAX_RAW_BYTES = 64 << 20
-"""As much as sixteen programs of which all output is kept."""
+"""Maximum size of raw data: sixteen times the kept output of a program [bytes]."""
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", re.ASCII)
-"""The end of a name in the samples folder; it leads to no other folder."""
+"""Suffix of a file name in the samples folder; it cannot lead to a different folder."""
 NUMBERS = frozenset({"builtins", "numpy"})
-"""Modules whose numbers are what they seem: int and float, and those of NumPy."""
+"""Modules whose number types are accepted: int and float of Python, and the types of NumPy."""
 OF_MEASURED: Mapping[str, tuple[type, str]] = {
     "warnings": (TrialWarning, "TrialWarning"),
     "commands": (CommandRecord, "CommandRecord"),
@@ -56,14 +57,14 @@ OPTIONAL: Mapping[str, tuple[type, str]] = {
     "verdict": (Verdict, "Verdict"),
     "packets": (PacketTrial, "PacketTrial"),
 }
-"""Field to what is in it, and how that is called."""
+"""Type of each optional field's content, and the name of this type in messages."""
 
 
 def checked(kind: str, package: str, returned: object) -> Measured:
-    """Return what a measure of another package returned, if it can be recorded.
+    """Return the result of a plug-in measure after checking that it can be recorded.
 
     Raises:
-        Failed: it cannot.
+        Failed: the result is invalid.
     """
     problems = tuple(_problems(returned))
     if problems:
@@ -92,10 +93,10 @@ def _problems(returned: Any) -> Iterator[ResultProblem]:
 
 
 def check_seen(kind: str, package: str, seen: Seen) -> None:
-    """Check what an instrument of another package returned.
+    """Check the result of a plug-in instrument.
 
     Raises:
-        Failed: it cannot be recorded.
+        Failed: the result is invalid.
     """
     problems = tuple(_of_fields(seen, OF_SEEN))
     if problems:
@@ -103,11 +104,11 @@ def check_seen(kind: str, package: str, seen: Seen) -> None:
 
 
 def _of_fields(returned: Measured | Seen, allowed: Mapping[str, tuple[type, str]]) -> Iterator[ResultProblem]:
-    """Check fields that have several values, output and files."""
+    """Yield problems of fields with several values, raw data and files."""
     for name, (item, word) in allowed.items():
         values: object = getattr(returned, name)
         if not isinstance(values, tuple):
-            yield WrongType(field=name, returned=class_of(values), allowed=f"tuple of {word}")
+            yield WrongType(field=name, returned=class_of(values), allowed=_tuple_of(word))
         elif len(values) > MAX_ITEMS:
             yield TooMany(field=name, count=len(values), largest=MAX_ITEMS)
         else:
@@ -115,7 +116,8 @@ def _of_fields(returned: Measured | Seen, allowed: Mapping[str, tuple[type, str]
     for name, (item, word) in OPTIONAL.items():
         value = getattr(returned, name, None)
         if not isinstance(value, item | None):
-            yield WrongType(field=name, returned=class_of(value), allowed=f"{word} or None")
+            allowed_type = str(Phrase("trial.type-or-none", type=word))
+            yield WrongType(field=name, returned=class_of(value), allowed=allowed_type)
     yield from _of_files(returned.files)
     yield from _of_raw(returned.raw)
 
@@ -133,20 +135,24 @@ def _of_items(name: str, values: tuple[object, ...], item: type, word: str) -> I
 def _of_command(command: Any) -> Iterator[ResultProblem]:
     words: object = command.argv
     if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
-        yield WrongType(field="argv of commands", returned=class_of(words), allowed="tuple of str")
+        yield WrongType(field=_part("argv", "commands"), returned=class_of(words), allowed=_tuple_of("str"))
     if not isinstance(command.machine, str):
-        yield WrongType(field="machine of commands", returned=class_of(command.machine), allowed="str")
+        field = _part("machine", "commands")
+        yield WrongType(field=field, returned=class_of(command.machine), allowed="str")
 
 
 def _of_files(files: object) -> Iterator[ResultProblem]:
     if not isinstance(files, Mapping):
-        yield WrongType(field="files", returned=class_of(files), allowed="mapping of names to bytes")
+        allowed = str(Phrase("trial.mapping-of-names"))
+        yield WrongType(field="files", returned=class_of(files), allowed=allowed)
         return
     for name, data in files.items():
         if not isinstance(name, str) or not FILE_NAME.fullmatch(name):
-            yield FieldRefused(code="name-refused", field="end of a file's name", returned=_shown(name))
+            field = str(Phrase("trial.end-of-file-name"))
+            yield FieldRefused(code="name-refused", field=field, returned=_shown(name))
         elif not isinstance(data, bytes):
-            yield WrongType(field=f"file {name}", returned=class_of(data), allowed="bytes")
+            field = str(Phrase("trial.named-file", name=name))
+            yield WrongType(field=field, returned=class_of(data), allowed="bytes")
 
 
 def _of_in_effect(found: object) -> Iterator[ResultProblem]:
@@ -154,7 +160,7 @@ def _of_in_effect(found: object) -> Iterator[ResultProblem]:
     words = [(place, own) for place, own in places.items() if _is_word(place) and isinstance(own, Mapping)]
     pairs = (pair for _, own in words for pair in own.items())
     if len(words) < len(places) or not all(_is_word(word) for pair in pairs for word in pair):
-        allowed = "mapping of places to settings, in short words"
+        allowed = str(Phrase("trial.mapping-of-settings"))
         yield WrongType(field="in_effect", returned=class_of(found), allowed=allowed)
 
 
@@ -167,23 +173,35 @@ def _of_time(measured_ns: object) -> Iterator[ResultProblem]:
 
 def _of_metric(metric: Any) -> Iterator[ResultProblem]:
     if not isinstance(metric.name, str) or not METRIC_NAME.fullmatch(metric.name):
-        yield FieldRefused(code="name-refused", field="metric name", returned=_shown(metric.name))
+        field = str(Phrase("trial.metric-name"))
+        yield FieldRefused(code="name-refused", field=field, returned=_shown(metric.name))
         return
     if not _is_word(metric.unit):
-        yield FieldRefused(code="name-refused", field=f"unit of {metric.name}", returned=_shown(metric.unit))
+        field = _part("unit", metric.name)
+        yield FieldRefused(code="name-refused", field=field, returned=_shown(metric.unit))
         return
     if type(metric.value).__module__ not in NUMBERS or not _is_finite(metric.value):
-        yield WrongType(field=metric.name, returned=_shown(metric.value), allowed="finite number")
+        number = str(Phrase("trial.finite-number"))
+        yield WrongType(field=metric.name, returned=_shown(metric.value), allowed=number)
     allowed = unit_in(metric.name)
     if allowed is not None and metric.unit != allowed:
         yield UnitContradicts(metric=metric.name, unit=metric.unit, allowed=allowed)
     if not isinstance(metric.dimensions, Dimensions):
-        returned = class_of(metric.dimensions)
-        yield WrongType(field=f"dimensions of {metric.name}", returned=returned, allowed="Dimensions")
+        field, returned = _part("dimensions", metric.name), class_of(metric.dimensions)
+        yield WrongType(field=field, returned=returned, allowed="Dimensions")
         return
     for name, value in metric.dimensions.known().items():
         if isinstance(value, str) and not _is_word(value):
-            yield FieldRefused(code="name-refused", field=f"{name} of {metric.name}", returned=_shown(value))
+            field = _part(name, metric.name)
+            yield FieldRefused(code="name-refused", field=field, returned=_shown(value))
+
+
+def _part(part: str, whole: str) -> str:
+    return str(Phrase("trial.part-of-result", part=part, whole=whole))
+
+
+def _tuple_of(item: str) -> str:
+    return str(Phrase("trial.tuple-of", type=item))
 
 
 def _is_finite(value: Any) -> bool:
@@ -200,7 +218,8 @@ def _of_raw(raw: object) -> Iterator[ResultProblem]:
         yield RawNotJson(said=str(words_of(error))[:MAX_WORD])
         return
     if size > MAX_RAW_BYTES:
-        yield TooMany(field="bytes of raw output", count=size, largest=MAX_RAW_BYTES)
+        field = str(Phrase("trial.bytes-of-raw-output"))
+        yield TooMany(field=field, count=size, largest=MAX_RAW_BYTES)
 
 
 def _is_word(word: object) -> bool:
@@ -208,9 +227,9 @@ def _is_word(word: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    """Return the beginning of a value in ASCII, whatever it is."""
+    """Return the start of a value in ASCII, for any value."""
     try:
         text = ascii(value)
-    except Exception:  # an integer of more digits than Python converts, or a hostile __repr__
+    except Exception:  # an integer too long for conversion, or a hostile __repr__
         return class_of(value)
     return text if len(text) <= SHOWN_LETTERS else f"{text[:SHOWN_LETTERS]}..."

@@ -1,4 +1,4 @@
-"""The agent's histograms: merged, and asked for quantiles. Pure."""
+"""Merge the agent's histograms and compute their quantiles. Pure."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,12 @@ from iolab.agent.messages import Histogram
 from iolab.results.packets import Summary
 
 EXACT_BITS = 8
-"""Buckets from 2^8 on are 2^(k-7) wide (contract, traffic.run); below, each value has its own."""
+"""Each value below 2^8 has a separate bucket; from 2^k to 2^(k+1), with k at least 8, buckets have a width of 2^(k-7)
+(contract, traffic.run)."""
 
 
 def merged(histograms: Sequence[Histogram]) -> Histogram:
-    """Return one histogram of all values."""
+    """Return one histogram with the values of all given histograms."""
     counts: dict[int, int] = {}
     for histogram in histograms:
         for low, count in histogram.buckets:
@@ -28,17 +29,18 @@ def merged(histograms: Sequence[Histogram]) -> Histogram:
 
 
 def quantile(histogram: Histogram, share: float) -> int | None:
-    """Return the upper edge of the bucket that holds the rank: never below the truth, at most 1/128 above."""
+    """Return the upper edge of the quantile's bucket, which is never below the true value, and at most 1/128 above
+    it."""
     found = _bucket_of(histogram, share)
     return None if found is None else _edges(histogram, found[0])[1]
 
 
 def even_quantile(histogram: Histogram, share: float) -> float | None:
-    """Return the value of the rank by its place in its bucket: at most 1/128 above or below the truth.
+    """Return the quantile interpolated within its bucket: at most 1/128 from the true value.
 
-    The values of a bucket are taken to lie evenly on both sides of their mean. Where most values are in one bucket,
-    their mean follows from the sum of all; elsewhere it is the middle. So on a path where all times are nearly the
-    same the median agrees with the mean, wherever the edges of the bucket are.
+    The values of a bucket are assumed to be spread evenly on both sides of their mean. If one bucket has most values,
+    their mean follows from the sum of all values; otherwise it is the bucket's centre. On a path with nearly constant
+    times the median therefore agrees with the mean, wherever the bucket's edges are.
     """
     found = _bucket_of(histogram, share)
     if found is None:
@@ -52,7 +54,8 @@ def even_quantile(histogram: Histogram, share: float) -> float | None:
 
 
 def _bucket_of(histogram: Histogram, share: float) -> tuple[int, float] | None:
-    """Return the bucket that holds a rank, and the place of the rank in it, from 0 to 1."""
+    """Return the bucket of a quantile, and its relative position in the bucket, from 0 to 1; None for an empty
+    histogram."""
     if not histogram.count or histogram.max is None:
         return None
     rank = max(1, -int(-share * histogram.count // 1))
@@ -65,13 +68,13 @@ def _bucket_of(histogram: Histogram, share: float) -> tuple[int, float] | None:
 
 
 def _edges(histogram: Histogram, low: int) -> tuple[int, int]:
-    """Return the least and the largest value of a bucket, as far as such were seen."""
+    """Return the minimum and maximum value of a bucket, limited to the observed range."""
     least, most = histogram.min or 0, histogram.max or 0
     return max(low, least), max(least, min(last_of(low), most))
 
 
 def _mean_in(histogram: Histogram, low: int) -> float:
-    """Return the mean of the values of a bucket."""
+    """Return the mean of the values in a bucket."""
     first, last = _edges(histogram, low)
     count = dict(histogram.buckets).get(low, 0)
     if 2 * count <= histogram.count or histogram.above:
@@ -81,13 +84,13 @@ def _mean_in(histogram: Histogram, low: int) -> float:
 
 
 def last_of(low: int) -> int:
-    """Return the largest value of the bucket that begins with `low`."""
+    """Return the maximum value of the bucket that starts with `low`."""
     power = low.bit_length() - 1
     return low if power < EXACT_BITS else low + (1 << (power - EXACT_BITS + 1)) - 1
 
 
 def summary(histogram: Histogram) -> Summary | None:
-    """Return a histogram in short; None where it is empty."""
+    """Return a histogram's summary; None if it is empty."""
     if not histogram.count or histogram.min is None or histogram.max is None:
         return None
     p50, p99, p999 = (round(even_quantile(histogram, share) or 0) for share in (0.5, 0.99, 0.999))

@@ -1,4 +1,4 @@
-"""What must be known of a lab's hosts and guests to read any figure of a trial. Pure."""
+"""Derive warnings about a lab's hosts and guests that affect all figures of a trial. Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,9 +22,9 @@ from iolab.results.trial import GuestUse
 def host_warnings(
     lab: Lab, known: Mapping[str, Facts], placement: Placement | None = None
 ) -> tuple[HostUnready, ...]:
-    """Return a warning for each computer of a lab that is not ready, by what is known of it.
+    """Return a warning for each host of a lab whose facts show that the host is not ready for measurements.
 
-    What the lab sets itself is no concern.
+    Issues with settings that the lab itself sets are excluded.
     """
     kernels = dict.fromkeys(kernel_of(lab, name) for name in lab.machines)
     found = (_warning(lab, kernel, known[kernel], placement) for kernel in kernels if kernel in known)
@@ -45,7 +45,7 @@ def _warning(lab: Lab, kernel: str, facts: Facts, placement: Placement | None) -
 
 
 def _set_by_the_lab(lab: Lab, kernel: str) -> tuple[type[HostIssue], ...]:
-    """Return the concerns that a level decides, on a computer."""
+    """Return the types of issues that the lab's settings for a host determine."""
     found: set[type[HostIssue]] = set()
     for name, machine in lab.machines.items():
         if machine.kind != "host" or kernel_of(lab, name) != kernel:
@@ -56,25 +56,26 @@ def _set_by_the_lab(lab: Lab, kernel: str) -> tuple[type[HostIssue], ...]:
 
 
 EMULATED_CPU = "QEMU TCG CPU"
-"""How the model of an emulated processor begins, wherever it is read."""
+"""Prefix of the model name of an emulated processor."""
 
 
 def guest_warnings(
     guests: Mapping[str, GuestUse], emulated: Sequence[str] = (), part: Collection[str] | None = None
 ) -> tuple[TrialWarning, ...]:
-    """Return the warnings about guests, by their names; `emulated` are computers that are not guests of ours.
+    """Return the warnings about guests; `emulated` lists emulated hosts, which are not guests of the lab.
 
-    `part`: the kernels that take part in the trial; absent: all.
+    `part` lists the kernels that take part in the trial; None: all kernels take part.
     """
     taking = {name: use for name, use in guests.items() if part is None or name in part}
     return (*_emulated(taking, emulated), *_polling(guests))
 
 
 def taking_part(lab: Lab, topology: Topology, measure: Measure) -> Collection[str] | None:
-    """Return the kernels that take part in a trial of a measure; None: nobody knows, and any may.
+    """Return the kernels that take part in a measure's trial; None if they are unknown, in which case any kernel may
+    take part.
 
-    Those are where its programs run, where their disks are and who holds these, guests with several ports, through
-    which frames may pass, and what all of these run on.
+    The result includes the kernels of the measure's programs, the holders of the volumes behind their disks, guests
+    with several ports, which may forward frames, and the hosts of all these guests.
     """
     found = set(measure_kinds()[measure.kind].kernels(measure, topology))
     if not found:
@@ -88,7 +89,7 @@ def taking_part(lab: Lab, topology: Topology, measure: Measure) -> Collection[st
 
 
 def _below(lab: Lab, kernel: str) -> frozenset[str]:
-    """Return the kernels that one runs on, if it is a guest's."""
+    """Return the hosts of a guest's kernel, at all nesting levels."""
     if kernel == HERE or lab.machines[kernel].kind != "vm":
         return frozenset()
     parent = parent_kernel(lab, kernel)
@@ -96,7 +97,7 @@ def _below(lab: Lab, kernel: str) -> frozenset[str]:
 
 
 def _emulated(guests: Mapping[str, GuestUse], computers: Sequence[str]) -> Iterator[TrialWarning]:
-    """Tell that figures are functional, not performance, where a machine was emulated."""
+    """Yield warnings that figures of emulated machines are not valid as performance results."""
     names = [*computers, *(name for name, use in guests.items() if use.emulated)]
     if names:
         yield Emulated(machines=tuple(names))
@@ -106,7 +107,7 @@ def _emulated(guests: Mapping[str, GuestUse], computers: Sequence[str]) -> Itera
 
 
 def _polling(guests: Mapping[str, GuestUse]) -> Iterator[TrialWarning]:
-    """Tell that a CPU is busy for each card that a switch in user space carries."""
+    """Yield a warning that each user-space switch port keeps a CPU busy."""
     cards = [f"{name}.{card}" for name, use in guests.items() for card in use.polling]
     if cards:
         yield Polling(cards=tuple(cards))

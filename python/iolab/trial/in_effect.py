@@ -1,4 +1,4 @@
-"""What is in effect when a measurement ends: settings of stacks, ports and processors, read back at once."""
+"""Read back the settings in effect at the end of a measurement: stacks, ports and processors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,17 +10,17 @@ from iolab.trial.counters.differences import ROOT
 from iolab.trial.lab_access import Site
 
 SAMPLERS = ("qdiscs", "processors", "settings")
-"""What is read."""
+"""Samplers to read."""
 OF_PORTS = {"mtu": Effect.MTU, "offloads": Effect.OFFLOADS, "rings": Effect.RINGS}
 LOCAL = "host"
-"""How the computer that runs iolab is called where it is no machine of the lab."""
+"""Name of the local host if it is not a machine of the lab."""
 
 InEffect = Mapping[str, Mapping[str, str]]
-"""Place to what is set there."""
+"""Settings by place."""
 
 
 def read_in_effect(site: Site) -> InEffect:
-    """Read what is in effect on every kernel that has a port of a lab. Raises AgentError."""
+    """Read the settings in effect on every kernel with a port of the lab. Raises AgentError."""
     agents = site.agents or {HERE: site.agent}
     places: dict[str, list[str | None]] = {}
     for port in site.topology.ports():
@@ -38,7 +38,7 @@ def read_in_effect(site: Site) -> InEffect:
 
 
 def in_effect(topology: Topology, readings: Mapping[str, Reading]) -> InEffect:
-    """Return what readings show of the machines and ports of a lab, by kernel. Pure."""
+    """Return the settings of a lab's machines and ports, from readings by kernel. Pure."""
     found: dict[str, dict[str, str]] = {}
     for port in topology.ports():
         reading = readings.get(port.kernel)

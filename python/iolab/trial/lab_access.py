@@ -1,4 +1,5 @@
-"""What a measurement finds standing: the lab, the agent, and what runs where."""
+"""Describe an existing lab for a measurement: its machines and links, the agents, and where programs and threads
+run."""
 
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
@@ -13,58 +14,58 @@ from iolab.results.packets import Choice
 
 @dataclass(frozen=True, slots=True)
 class ArrivalThread:
-    """A kernel thread that takes in the frames of an interface (threaded NAPI)."""
+    """A kernel thread that receives the frames of an interface (threaded NAPI)."""
 
     pid: int
-    """Process id."""
+    """Process ID."""
     name: str
-    """As the kernel calls it."""
+    """Thread name."""
     interface: str
-    """The interface."""
+    """Interface name."""
     netns: str | None
     """Network namespace of the interface."""
     cpu: int | None
-    """The CPU it is kept on; None: it may not be moved, and runs anywhere."""
+    """CPU to which the thread is pinned; None: the thread cannot be pinned."""
     further: tuple[int, ...] = ()
-    """Process ids of those of its further receive queues, on the same CPU."""
+    """Process IDs of the threads of further receive queues, on the same CPU."""
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Return the process ids of all threads of the interface."""
+        """Return the process IDs of all threads of the interface."""
         return (self.pid, *self.further)
 
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """How late frames leave that are planned one by one (`max_burst: 1`), on the bare pair of a calibration."""
+    """Lateness of frames that are paced individually (`max_burst: 1`), on the veth pair of a calibration."""
 
     load_fps: float
-    """Half of what AF_XDP sends there [frames/s]."""
+    """Load of the measurement [frames/s]: half of AF_XDP's maximum rate."""
     af_xdp_late_ns: int | None
-    """90 of 100 frames leave at most so late by AF_XDP; None: it was not seen."""
+    """p90 of the frames' lateness with AF_XDP [ns]; None: not measured."""
     live_late_ns: int | None
-    """The same by BPF live frames."""
+    """p90 of the frames' lateness with BPF live frames [ns]; None: not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What the instrument itself can do on this host, as `iolab calibrate` measured it."""
+    """Performance of the instrument on this host, as measured by `iolab calibrate`."""
 
     generator_fps: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    """Path ("af_xdp", "af_packet", "bpf_live") and frame size [bytes] to the most that one sender sends [frames/s]."""
+    """Maximum rate of one sender [frames/s], by path ("af_xdp", "af_packet", "bpf_live") and frame size [bytes]."""
     receiver_fps: Mapping[str, float] = field(default_factory=dict)
-    """Path to the most that one receiver takes without losing any itself, 64-byte frames [frames/s]."""
+    """Maximum rate of one receiver without loss, for 64-byte frames [frames/s], by path."""
     alone: Alone | None = None
-    """How evenly single frames leave by the paths there are; None: it was not measured."""
+    """Lateness of individually paced frames on the available paths; None: not measured."""
 
     def ceiling_fps(self, path: str, frame_bytes: int) -> float | None:
-        """Return the generator's ceiling for frames of at least this size; None: it was not measured."""
+        """Return the calibrated ceiling of the generator for frames of at least this size; None: not measured."""
         ceilings = self.generator_fps.get("af_xdp" if path == "auto" else path, {})
         smaller = [size for size in ceilings if size <= frame_bytes]
         return ceilings[max(smaller)] if smaller else None
 
     def ceilings(self, send_path: str, receive_path: str, frame_bytes: int, senders: int = 1) -> "Ceilings":
-        """Return what holds for one direction; paths are as ports name the ones in use: "AF_XDP native copy"."""
+        """Return the ceilings in one direction; paths have the names that ports use, e.g. "AF_XDP native copy"."""
         send, receive = path_of(send_path), path_of(receive_path)
         can_live = send == "af_xdp" and frame_bytes <= LIVE_BYTES and senders == 1
         faster = self.ceiling_fps(LIVE, frame_bytes) if can_live else None
@@ -74,82 +75,84 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """What the instrument can do in one direction; None: it was not measured."""
+    """Ceilings of the instrument in one direction; None: not measured."""
 
     generator_fps: float | None = None
-    """The most that is sent: of one sender, as often as there are senders [frames/s]."""
+    """Maximum sending rate: that of one sender times the number of senders [frames/s]."""
     receiver_fps: float | None = None
-    """The most that is received without losing any there [frames/s]; 64-byte frames, so no more of larger ones."""
+    """Maximum receiving rate without loss [frames/s], for 64-byte frames; larger frames do not exceed it."""
     live_fps: float | None = None
-    """The most that `path: bpf_live` would send instead, where that is another [frames/s]."""
+    """Maximum sending rate of `path: bpf_live`, if the trial uses a different path [frames/s]."""
 
 
 PATHS = {"AF_XDP": "af_xdp", "AF_PACKET": "af_packet", "BPF": "bpf_live"}
-"""First word of a path as a port names it, and its name in measures and calibrations."""
+"""Path name in measures and calibrations, by the first word of a port's path name."""
 STACKED = "af_packet"
-"""The path whose received frames go on into the stack of the receiving namespace."""
+"""Path whose received frames also enter the network stack of the receiving namespace."""
 LIVE = "bpf_live"
 LIVE_BYTES = 3204
-"""The largest frame with its checksum that the kernel takes on this path: it must fit a page with its head [bytes]."""
+"""Maximum frame size of BPF live frames, including the frame check sequence [bytes]: frame and headroom must fit in a
+page."""
 
 
 def path_of(shown: str) -> str:
-    """Return what measures and calibrations call a path that a port names."""
+    """Return the name that measures and calibrations use for a path, given the name that ports use."""
     return PATHS.get(shown.split(maxsplit=1)[0], shown)
 
 
 @dataclass(frozen=True, slots=True)
 class GuestPlace:
-    """Where a virtual machine runs."""
+    """Location of a virtual machine."""
 
     parent: str
-    """The kernel that it runs on; empty: this computer."""
+    """Name of the kernel on which the guest runs; empty: the local host's kernel."""
     process: str
-    """Id of its hypervisor among the processes that the parent's agent supervises."""
+    """ID of the guest's hypervisor process in the host's agent."""
     switches: Mapping[str, str] = field(default_factory=dict)
-    """Id of each switch in user space that carries a card of it, and that card's name."""
+    """Name of the NIC that each user-space switch serves, by the process ID of the switch."""
     block_statistics: Callable[[], Json] | None = None
-    """Asks its hypervisor what its disks did (QMP: query-blockstats); None: it has no such monitor."""
+    """Function that reads the guest's disk statistics from its hypervisor (QMP: query-blockstats); None: the hypervisor
+    has no such monitor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A standing lab, ready to be measured."""
+    """An existing lab, ready for measurements."""
 
     agent: Agent
-    """Of the kernel on which frames are sent and received."""
+    """Agent of the kernel that sends and receives frames."""
     lab: Lab
-    """As resolved for the cell."""
+    """Lab resolved for the cell."""
     topology: Topology
-    """Of the lab."""
+    """Topology of the lab."""
     placement: Placement | None = None
-    """Where the parts of a packet trial run; None for other measures."""
+    """Locations of a packet trial's parts; None for other measures."""
     threads: Mapping[str, ArrivalThread] = field(default_factory=dict)
-    """The thread that takes frames in, by port (machine.port)."""
+    """Thread that receives frames, by port (machine.port)."""
     calibration: Calibration | None = None
-    """Of this host, where there is one."""
+    """Calibration of this host, if there is one."""
     agents: Mapping[str, Agent] = field(default_factory=dict)
-    """By kernel, where the lab has more than the one of `agent`."""
+    """Agents by kernel, if the lab has agents in addition to `agent`."""
     guests: Mapping[str, GuestPlace] = field(default_factory=dict)
-    """The lab's virtual machines."""
+    """Virtual machines of the lab."""
     choices: MutableMapping[tuple[object, ...], Choice] | None = None
-    """What `path: auto` came to in this session, by ports, frame size and burst; None: nothing is compared."""
+    """Path choices of `path: auto` in this session, by ports, frame size and burst; None: paths are not compared."""
 
     part: str = ""
-    """Name of the measure where others are taken at once with it on the same lab; empty: it is alone there."""
+    """Name of the measure if other measures run in parallel in the same lab; empty: no other measure runs."""
 
     @property
     def alone(self) -> bool:
-        """Whether all that the lab carries is of one measure."""
+        """Whether the lab carries the traffic of only one measure."""
         return not self.part
 
     def named(self, name: str) -> str:
-        """Return what a process or a series of this measure is called at the agents, so that no other has its name."""
+        """Return a unique name for a process or series of this measure in the agents."""
         return f"{self.part} {name}" if self.part else name
 
     @property
     def senders(self) -> int:
-        """Return how many threads send each direction."""
+        """Return the number of sending threads per direction."""
         placed = self.placement
         return 1 if placed is None else max((len(placed.sending(port)) for port in placed.senders), default=1)
 

@@ -1,6 +1,6 @@
-"""A measurement with all that stands beside it, as the rows of its kind and of the instruments say; or several at once.
+"""Run one measurement, or several in parallel, with all their instruments, as the rows of their kinds declare.
 
-Of several each measures as if it stood alone, in a thread of its own.
+Each of several parallel measures runs in a separate thread, as if it were alone.
 """
 
 import math
@@ -24,27 +24,27 @@ from iolab.trial.methods import with_methods
 from iolab.units import NS_PER_S
 
 MOST_WRONG = 3
-"""Figures that are no numbers, as many as a failure names."""
+"""Maximum number of non-finite metrics that a failure names."""
 Measures = Callable[[Site, Measure], Measured]
-"""Measures once; raises as `measure_once` does."""
+"""Function that measures once; raises the same errors as `measure_once`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimedPart:
-    """A measure among others."""
+    """A measure that runs in parallel with others."""
 
     measure: Measure
-    """What is measured."""
+    """The measure."""
     begin_ns: int
-    """When it begins, after the first of them [ns]."""
+    """Time from the start of the first measure to the start of this one [ns]."""
 
 
 def measure_once(site: Site, measure: Measure) -> Measured:
-    """Measure once.
+    """Run one measurement.
 
     Raises:
-        TrialFailed: the measure, or an instrument, could not do its part; nothing goes on running.
-        AgentError: an agent is gone.
+        TrialFailed: the measure or an instrument failed; no program is left running.
+        AgentError: the connection to an agent is lost.
     """
     kind = measure_kinds()[measure.kind]
     if kind.measure is None:
@@ -63,7 +63,7 @@ def measure_once(site: Site, measure: Measure) -> Measured:
 
 
 def _evidence(kind: AnyMeasureKind, site: Site, measure: Measure) -> object:
-    """Return what a kind reads: a `Measured` where it concludes nothing from counters."""
+    """Return the data that a kind of measure reads, or a `Measured` if the kind derives no results from counters."""
     assert kind.measure is not None
     evidence: object = kind.measure(site, measure)
     return evidence if kind.conclude is not None else _checked(kind, evidence)
@@ -74,9 +74,9 @@ def _concluded(kind: AnyMeasureKind, evidence: Any, readings: Readings) -> Measu
 
 
 def _checked(kind: AnyMeasureKind, returned: object) -> Measured:
-    """Return what a kind returned, if it can be recorded. Raises Failed."""
+    """Return the result of a kind after checking it. Raises Failed."""
     if kind.package != OWN:
-        from iolab.trial.foreign_results import checked  # of iolab's own kinds nobody needs it
+        from iolab.trial.foreign_results import checked  # not needed for iolab's own kinds
 
         return checked(kind.name, kind.package, returned)
     if not isinstance(returned, Measured):
@@ -85,7 +85,8 @@ def _checked(kind: AnyMeasureKind, returned: object) -> Measured:
 
 
 def instruments_of(site: Site, measure: Measure) -> Mapping[str, Instrument]:
-    """Return what stands beside a measure, not yet started, by name: its kind, with a number from the second on."""
+    """Return the instruments of a measure, not yet started, by name: the name is the kind, with a number from the
+    second instrument of a kind on."""
     found: dict[str, Instrument] = {}
     for asked in measure.beside():
         row = instrument_kinds()[asked.kind]
@@ -98,20 +99,20 @@ def instruments_of(site: Site, measure: Measure) -> Mapping[str, Instrument]:
 
 
 def kind_of(name: str) -> str:
-    """Return the kind of an instrument by its name."""
+    """Return the kind of an instrument from its name."""
     return name.partition("#")[0]
 
 
 def measure_at_once(
     site: Site, parts: Mapping[str, TimedPart], measure: Measures
 ) -> Mapping[str, Measured | Failure]:
-    """Measure all parts, by their names; return what each gave, or why it failed.
+    """Run all parts in parallel; return the result or failure of each, by name.
 
-    Where one fails the figures of the others are of something else than was asked for: they fail with it.
+    If one part fails, the other parts fail too, because they did not run under the requested load.
 
     Raises:
-        LabUnusable: the lab of one cannot be measured on again, so it is taken down for all.
-        AgentError: an agent is gone.
+        LabUnusable: the lab of one part is unusable, so it is removed for all.
+        AgentError: the connection to an agent is lost.
     """
     given: dict[str, Measured] = {}
     raised: dict[str, BaseException] = {}
@@ -123,7 +124,7 @@ def measure_at_once(
         except BaseException as error:
             raised[name] = error
 
-    # Daemons: an interrupt ends the agents, and what waits for them ends with that.
+    # Daemon threads: an interrupt ends the agents, which ends the waiting threads.
     threads = [
         threading.Thread(target=take, args=(name, part), name=name, daemon=True)
         for name, part in parts.items()
@@ -138,7 +139,7 @@ def measure_at_once(
 def _outcomes(
     names: tuple[str, ...], given: Mapping[str, Measured], raised: Mapping[str, BaseException]
 ) -> Mapping[str, Measured | Failure]:
-    # The guest of one whose disk hangs is powered off: its agent is lost to the others for that reason.
+    # If a disk hangs, its guest is powered off: other parts lose that guest's agent for this reason.
     unusable = next((error for error in raised.values() if isinstance(error, LabUnusable)), None)
     if unusable is not None:
         raise unusable
@@ -154,7 +155,7 @@ def _outcomes(
 
 
 def _later(measured: Measured, begin_ns: int) -> Measured:
-    """Return a measurement with its series on the time of all parts."""
+    """Return a result with its series shifted to the common time of all parts."""
     from iolab.results.series import Over  # loads numpy
 
     return replace(

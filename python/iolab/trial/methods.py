@@ -1,7 +1,7 @@
-"""The methods that metrics are computed by: the version of each, and the code behind it. One table.
+"""Define the computation methods of metrics: the version of each, and its code. One table.
 
-When the meaning or the computation of a metric changes, the version of its row rises: docs/reference/compatibility.md.
-A test compares the code behind each row with what was recorded when its version was set (scripts/method_versions.py).
+If the meaning or the computation of a metric changes, the version of its row rises, as docs/reference/compatibility.md
+describes. A test compares the code of each row with the code recorded for its version (scripts/method_versions.py).
 """
 
 import re
@@ -13,26 +13,30 @@ from iolab.registry.registry import instrument_kinds, measure_kinds
 from iolab.results.metric import Metric, Metrics
 
 FIRST_VERSION = 1
-"""Of a method that no row names: of another package that does not say which version its methods have."""
+"""Version of a method without a row: the method of a plug-in package that declares no version."""
 PACKETS = ("forwarding", "load-curve", "latency")
-"""Kinds of measure that send frames of the agent's own."""
+"""Kinds of packet measures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricMethod:
-    """How some metrics are computed."""
+    """Computation method of some metrics."""
 
     name: str
-    """Of the row: what CHANGELOG and scripts/method_versions.py call it."""
+    """Name of the row in CHANGELOG and scripts/method_versions.py."""
     metrics: tuple[str, ...]
-    """Names of metrics; * stands for any part of a name."""
+    """Metric names; * stands for any part of a name."""
     kinds: tuple[str, ...] = ()
-    """Kinds of measure whose metrics these are; none: an instrument gives them, whatever is measured."""
+    """Kinds of measure that have these metrics; empty: the metrics are those of an instrument."""
     version: int = FIRST_VERSION
-    """Rises by one with each change of the meaning or the computation."""
+    """Version, which rises by one with each change of meaning or computation."""
     code: tuple[str, ...]
-    """What computes them: module:name of a function, a class or a method, with all that it calls in `iolab.trial`
-    unless it ends with !; and Rust as path, or path:function. What only carries a figure on need not be named."""
+    """Code that computes the metrics.
+
+    A Python entry is module:name of a function, class or method, and includes all functions in `iolab.trial` that it
+    calls, unless it ends with !. A Rust entry is path, or path:function. Code that only passes on a value need not be
+    listed.
+    """
 
 
 _SENT = ("crates/engine/src/schedule.rs", "crates/engine/src/pacer/mod.rs")
@@ -76,7 +80,7 @@ _TRANSACTIONS = ("iolab.trial.round_trips.figures:transaction_metrics", *_ROUND_
                  "crates/roundtrip/src/transactions.rs")  # fmt: skip
 
 METHODS: tuple[MetricMethod, ...] = (
-    # of streams
+    # streams
     MetricMethod(name="stream-rate", metrics=("received_bps", "sent_bps"), kinds=("stream",), code=_STREAM),
     MetricMethod(name="stream-fairness", metrics=("fairness",), kinds=("stream",), code=_STREAM),
     MetricMethod(name="stream-loss", metrics=("loss_ratio",), kinds=("stream",), version=3, code=_STREAM),
@@ -98,7 +102,7 @@ METHODS: tuple[MetricMethod, ...] = (
         name="stream-host-cpu", metrics=("host_cpu_ratio", "host_steal_ratio"), kinds=("stream",),
         code=("iolab.trial.streams.figures:cpu_metrics", "crates/samplers/src/cpu/mod.rs"),
     ),
-    # of frames of the agent's own
+    # iolab's own frames
     MetricMethod(
         name="searched-rate",
         metrics=(
@@ -155,7 +159,7 @@ METHODS: tuple[MetricMethod, ...] = (
             "iolab.trial.counters.cpu_use:thread_uses", "crates/samplers/src/cpu/mod.rs",
         ),
     ),
-    # of round trips
+    # round trips
     MetricMethod(name="ping-rtt", metrics=("rtt_*_ns", "round_trips_per_min"), kinds=("ping",), version=2, code=_PING),
     MetricMethod(name="ping-loss", metrics=("loss_ratio",), kinds=("ping",), code=_PING),
     MetricMethod(
@@ -170,7 +174,7 @@ METHODS: tuple[MetricMethod, ...] = (
         kinds=("rr",), version=2, code=_TRANSACTIONS,
     ),
     MetricMethod(name="transaction-loss", metrics=("loss_ratio",), kinds=("rr",), code=_TRANSACTIONS),
-    # of disks
+    # disks
     MetricMethod(
         name="disk-rate", metrics=("disk_bytes_per_s", "disk_operations_per_s"), kinds=("disk",), version=2, code=_DISK
     ),
@@ -192,12 +196,12 @@ METHODS: tuple[MetricMethod, ...] = (
         name="iscsi-session", metrics=("iscsi_agreed_bytes", "iscsi_asked_bytes"), kinds=("disk",),
         code=("iolab.trial.disk.layers:session_metrics",),
     ),
-    # of programs
+    # user programs
     MetricMethod(
         name="program-time", metrics=("elapsed_s", "cpu_user_s", "cpu_system_s"), kinds=("command",),
         code=("iolab.trial.programs.measure:_own",),
     ),
-    # of instruments, with any measure
+    # instruments, with any measure
     MetricMethod(
         name="watch-counts", metrics=("watched_bytes", "watched_frames"), code=_WATCH
     ),
@@ -250,25 +254,25 @@ METHODS: tuple[MetricMethod, ...] = (
         name="lock-waits", metrics=("lock_wait_ns",),
         code=("iolab.trial.instruments.profile:wait_metrics", "iolab.trial.instruments.profile:waits_in"),
     ),
-    # of programs, as the user names them
+    # metrics that a user defines for a program
     MetricMethod(
         name="program-figure", metrics=("*",), kinds=("command",),
         code=("iolab.trial.programs.measure:_figures", "iolab.trial.programs.figures:figures_in"),
     ),
 )  # fmt: skip
-"""The table. Of the rows that have a metric the first counts."""
+"""Table of methods; the first row that matches a metric applies."""
 
 
 def with_methods(metrics: Iterable[Metric], kind: str) -> Metrics:
-    """Return the metrics of a trial of a kind of measure with the versions of today's methods."""
+    """Return the metrics of a trial with their current method versions."""
     return Metrics(replace(metric, method=version_of(metric.name, kind)) for metric in metrics)
 
 
 @cache
 def version_of(metric: str, kind: str) -> int:
-    """Return the version of the method by which trials of a kind get a metric today.
+    """Return the current method version of a metric in trials of a kind.
 
-    What the kind's own row says takes precedence, then the table here, then the rows of instruments.
+    The row of the measure's kind takes precedence over this table, and this table over the rows of instruments.
     """
     row = measure_kinds().get(kind)
     if row is not None and metric in row.methods:
@@ -281,7 +285,7 @@ def version_of(metric: str, kind: str) -> int:
 
 
 def method_of(metric: str, kind: str) -> MetricMethod | None:
-    """Return the row of the table for a metric of a kind of measure; None: no row has it."""
+    """Return the table row for a metric of a kind of measure; None if no row matches."""
     return next(
         (row for row in METHODS if (not row.kinds or kind in row.kinds) and _pattern(row).fullmatch(metric)),
         None,

@@ -1,4 +1,4 @@
-"""A guest that is started from the image by hand, with nothing of iolab between QEMU and its agent."""
+"""Start a guest from the image with a plain QEMU command, without iolab's code between QEMU and the agent."""
 
 import json
 import socket
@@ -20,7 +20,7 @@ KERNEL_ARGUMENTS = (
 
 
 class Guest:
-    """An emulated guest, and its agent at the other end of a socket."""
+    """An emulated guest, and its agent over a socket."""
 
     def __init__(self, image: Image, folder: Path) -> None:
         self.console = folder / "console"
@@ -85,7 +85,7 @@ class Guest:
         return message
 
     def call(self, method: str, **params: object) -> Any:
-        """Ask the agent and return its result."""
+        """Send a request to the agent and return its result."""
         self._number += 1
         request = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
         self._stream.write(json.dumps(request).encode() + b"\n")
@@ -101,7 +101,7 @@ class Guest:
         return str(done["stdout"])
 
     def close(self) -> None:
-        """End it at once."""
+        """End the guest at once."""
         self.process.kill()
         self.process.wait()
         self._socket.close()
@@ -109,7 +109,7 @@ class Guest:
 
 @pytest.fixture(scope="session")
 def guest(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    """A guest that all tests of the image share; each leaves it as it was, as far as the others see."""
+    """Provide a guest for all tests of the image; each test leaves it unchanged for the others."""
     started = Guest(image, tmp_path_factory.mktemp("guest"))
     yield started
     started.close()

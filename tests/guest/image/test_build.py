@@ -1,4 +1,4 @@
-"""Building goes wrong: killed half-way, without a network, without room. Each in a cache of the test's own."""
+"""Failing builds: killed half-way, without a network, without space. Each build has a separate cache."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ IOLAB = Path(sys.executable).with_name("iolab")
 def begin(cache: Path, *prefix: str) -> subprocess.Popen[str]:
     """Start a build into this cache."""
     return subprocess.Popen(
-        # Ctrl-C shall reach it even where the tests themselves run in a script's background.
+        # Ctrl-C must reach the build even if the tests run in a script's background.
         [*prefix, "env", "--default-signal=INT", str(IOLAB), "image", "build"],
         env={**os.environ, "XDG_CACHE_HOME": str(cache)},
         stderr=subprocess.PIPE,
@@ -33,7 +33,7 @@ def wait_until_unpacking(folder: Path) -> None:
 
 
 def processes_in(folder: Path) -> list[str]:
-    """Return the processes that work in a folder, or have it among their arguments."""
+    """Return the processes with a folder as working directory or among their arguments."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -45,8 +45,8 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
-def test_a_build_killed_half_way_leaves_no_image_and_no_process(tmp_path: Path) -> None:
-    """kill -9; what lies about is deleted by the next command that locks the cache."""
+def test_killed_build_leaves_no_image_and_no_process(tmp_path: Path) -> None:
+    """Delete the remains at the next lock of the cache."""
     cache = Cache(tmp_path / "iolab")
     build = begin(tmp_path)
     wait_until_unpacking(cache.folder)
@@ -59,8 +59,8 @@ def test_a_build_killed_half_way_leaves_no_image_and_no_process(tmp_path: Path) 
         assert list(cache.layers.iterdir()) == []
 
 
-def test_an_interrupted_build_cleans_up_after_itself(tmp_path: Path) -> None:
-    """Ctrl-C: exit code 4, nothing in the cache."""
+def test_interrupted_build_leaves_nothing_in_the_cache(tmp_path: Path) -> None:
+    """Exit with code 4 after Ctrl-C."""
     cache = Cache(tmp_path / "iolab")
     build = begin(tmp_path)
     wait_until_unpacking(cache.folder)
@@ -71,18 +71,18 @@ def test_an_interrupted_build_cleans_up_after_itself(tmp_path: Path) -> None:
     assert list(cache.layers.iterdir()) == []
 
 
-def test_without_a_network_the_archive_is_not_reached(tmp_path: Path) -> None:
-    """It says so at once, with what to look at."""
+def test_build_without_a_network_reports_the_unreachable_archive(tmp_path: Path) -> None:
+    """Report the archive at once, with a remedy."""
     build = begin(tmp_path, "unshare", "--net")
     _, said = build.communicate(timeout=PATIENCE_S)
     assert build.returncode == ExitCode.HOST_CANNOT
-    assert "fetching the lists of Debian packages" in said
-    assert "is there a network" in said
+    assert "fetching the Debian package lists" in said
+    assert "check the network connection" in said
     assert "Traceback" not in said
 
 
-def test_without_room_nothing_is_begun(tmp_path: Path) -> None:
-    """The message has what is free, what is needed, and where."""
+def test_build_without_disk_space_is_refused_before_it_begins(tmp_path: Path) -> None:
+    """Report available space, required space, and the place."""
     mount = [
         "unshare",
         "--mount",
@@ -95,11 +95,11 @@ def test_without_room_nothing_is_begun(tmp_path: Path) -> None:
     _, said = build.communicate(timeout=PATIENCE_S)
     assert build.returncode == ExitCode.HOST_CANNOT
     assert "1500 MB are needed" in said
-    assert "XDG_CACHE_HOME names another place" in said
+    assert "select a different folder with XDG_CACHE_HOME" in said
 
 
-def test_without_the_programs_their_packages_are_named(tmp_path: Path) -> None:
-    """All of them in one message."""
+def test_build_without_required_programs_names_their_packages(tmp_path: Path) -> None:
+    """List all missing packages in one message."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("apt-get", "apt-cache", "dpkg-deb", "setpriv", "unshare"):

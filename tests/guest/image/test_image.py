@@ -1,4 +1,4 @@
-"""The guest image on an emulated computer: it starts, has what it promises, and nothing of its builder."""
+"""The guest image on an emulated computer: it starts, has its manifest's features, and no data of its build host."""
 
 import hashlib
 import json
@@ -29,39 +29,39 @@ COMMANDS = {
     "target:iscsi": "modprobe -a iscsi_target_mod target_core_file && mkdir -p /sys/kernel/config/target/iscsi",
     "initiator:iscsi": "modprobe iscsi_tcp",
 }
-"""A feature that a manifest promises, and how it shows."""
+"""A feature of a manifest, and the command that shows it."""
 
 
-def test_the_agent_answers_as_the_guests_first_process(guest: Guest, image: Image) -> None:
-    """It greets, and it is the one that was built in."""
+def test_agent_runs_as_the_first_process_of_the_guest(guest: Guest, image: Image) -> None:
+    """Compare the agent's build with the build in the image's manifest."""
     params = guest.hello["params"]
     assert guest.hello["method"] == "hello"
     assert params["build"] == f"sha256:{image.manifest.agent_sha256}"
     assert "machine" in params["capabilities"]
 
 
-def test_the_kernel_is_the_one_of_the_manifest(guest: Guest, image: Image) -> None:
-    """Kernel, release of Debian and modules fit together."""
+def test_kernel_and_release_match_the_manifest(guest: Guest, image: Image) -> None:
+    """Compare kernel, Debian release and modules."""
     assert guest.shell("uname -r").strip() == image.manifest.kernel_release
     assert f"VERSION_CODENAME={image.manifest.suite}" in guest.shell("cat /etc/os-release")
 
 
-def test_looking_for_what_the_kernel_can_make_leaves_no_interface(guest: Guest) -> None:
-    """A module that the kernel loads by itself makes some of its own, outside the namespace of the trial."""
+def test_kernel_feature_probes_leave_no_network_interface_behind(guest: Guest) -> None:
+    """Check modules that create interfaces when they are loaded."""
     before = guest.shell("ls -d /sys/class/net/*/")
     assert guest.call("facts.read", programs=[], settings=[])["features"]["link:ifb"]
     assert guest.shell("ls -d /sys/class/net/*/") == before
 
 
-def test_promised_features_can_be_made(guest: Guest, image: Image) -> None:
-    """What the manifest says of the kernel without starting it is so when it is started."""
+def test_features_in_the_manifest_work_in_the_guest(guest: Guest, image: Image) -> None:
+    """Run a command for each feature."""
     assert set(COMMANDS) <= set(image.manifest.features)
     script = "".join(f"({command}) >/tmp/said 2>&1 || echo {name}\n" for name, command in COMMANDS.items())
     assert guest.shell(script).split() == []
 
 
-def test_the_measuring_programs_run(guest: Guest) -> None:
-    """iperf3 measures over the loopback; the others tell their version."""
+def test_measurement_programs_run_in_the_guest(guest: Guest) -> None:
+    """Measure over the loopback with iperf3; print the versions of the other programs."""
     said = guest.shell(
         "iperf3 --server --one-off --daemon; until ss -Hltn sport = :5201 | grep -q .; do sleep 0.1; done; "
         "iperf3 --client 127.0.0.1 --time 1 --json"
@@ -71,22 +71,22 @@ def test_the_measuring_programs_run(guest: Guest) -> None:
     assert [word for word in ("fio-", "hdparm v", "ethtool version", "bonnie++") if word not in told] == []
 
 
-def test_a_guest_can_start_guests_from_its_own_disks(guest: Guest, image: Image) -> None:
-    """Kernel and first stage lie on its second disk, as they are outside."""
+def test_image_contains_kernel_and_initrd_for_nested_guests(guest: Guest, image: Image) -> None:
+    """Compare the copies on the guest's second disk with the originals."""
     sums = guest.shell("cd /lib/modules/boot && md5sum vmlinux initrd").split()[::2]
     assert sums == [hashlib.md5(path.read_bytes()).hexdigest() for path in (image.vmlinux, image.initrd)]
 
 
-def test_its_packages_are_those_of_the_list(guest: Guest, image: Image) -> None:
-    """dpkg's own list, and the kernel."""
+def test_installed_packages_match_the_image_manifest(guest: Guest, image: Image) -> None:
+    """Compare dpkg's list, and the kernel."""
     inside = guest.shell("dpkg-query -W -f '${Package}=${Version}\\n'").split()
     extra = set(image.packages) - set(inside)
     assert set(inside) <= set(image.packages)
     assert [line.partition("=")[0] for line in extra] == [f"linux-image-{image.manifest.kernel_release}"]
 
 
-def test_nothing_of_this_machine_is_in_it(guest: Guest) -> None:
-    """No address of an archive, no host name, no identity, no keys."""
+def test_image_contains_no_data_of_the_build_host(guest: Guest) -> None:
+    """Check archive addresses, host name, machine ID and keys."""
     assert guest.shell("ls /etc/apt/sources.list.d").strip() == ""
     assert guest.shell("grep -rl '^deb \\|^URIs' /etc/apt || true").strip() == ""
     names = "/etc/hosts /etc/mailname /etc/iscsi /etc/tgt /etc/default"
@@ -95,15 +95,15 @@ def test_nothing_of_this_machine_is_in_it(guest: Guest) -> None:
     assert guest.shell("find /etc/ssh /root /home -type f -name '*key*'  2>/dev/null || true").strip() == ""
 
 
-def test_what_a_guest_writes_goes_to_memory(guest: Guest, image: Image) -> None:
-    """The image's files stay as they are."""
+def test_guest_writes_go_to_memory_and_not_to_the_image(guest: Guest, image: Image) -> None:
+    """Write and remove files in the guest."""
     before = image.root.stat().st_mtime_ns
     guest.shell("echo hello > /etc/written; rm -r /usr/share/perl*; sync; test -s /etc/written")
     assert image.root.stat().st_mtime_ns == before
 
 
-def test_an_image_is_small(image: Image) -> None:
-    """It is copied to other hosts and kept in a cache."""
+def test_image_is_smaller_than_500_mb(image: Image) -> None:
+    """Keep the image small enough to copy it to other hosts and to keep several images in the cache."""
     assert image.size_bytes <= 500_000_000
     assert image.size_bytes == sum(
         path.stat().st_size

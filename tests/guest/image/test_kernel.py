@@ -1,4 +1,4 @@
-"""What the image's kernel and tools do that a host may lack: each made in one guest, and its effect seen."""
+"""Kernel features and tools of the image that a host may lack: each is used in one guest, and its effect is checked."""
 
 import json
 import re
@@ -81,30 +81,30 @@ modprobe vhost_net
 perl -e 'open(F, "+<", "/dev/vhost-net") or die $!; ioctl(F, 0xAF01, 0) or die $!;
   system("ps -e -o comm"); print "vhost-$$"'
 """
-"""VHOST_SET_OWNER makes the thread that moves a guest's frames; it has the number of the process that asked."""
+"""VHOST_SET_OWNER creates the vhost thread; its name has the PID of the calling process."""
 
 
 @pytest.fixture(scope="module")
 def wired(guest: Guest) -> Iterator[Guest]:
-    """The guest with a namespace in it, `far`, and a line to there."""
+    """Provide the guest with a namespace `far` and a link to it."""
     guest.shell(WIRE)
     yield guest
     guest.shell("ip netns del far")
 
 
 def received(guest: Guest) -> tuple[int, int]:
-    """Return how many frames and bytes have come to the far end."""
+    """Return the number of frames and bytes received at the far end."""
     (shown,) = json.loads(guest.shell("ip -n far -j -s link show far0"))
     return shown["stats64"]["rx"]["packets"], shown["stats64"]["rx"]["bytes"]
 
 
 def rate_bps(guest: Guest) -> float:
-    """Return what a TCP stream to the far end has."""
+    """Return the rate of a TCP stream to the far end."""
     return float(json.loads(guest.shell(STREAM))["end"]["sum_received"]["bits_per_second"])
 
 
-def test_a_vlan_is_answered_and_its_frames_are_tagged(wired: Guest) -> None:
-    """Every request has its reply; tcpdump sees the tag of both."""
+def test_vlan_frames_are_tagged_and_answered(wired: Guest) -> None:
+    """Check the tag of requests and replies with tcpdump."""
     said = wired.shell(VLAN)
     assert "3 received, 0% packet loss" in said
     tagged = [line for line in said.splitlines() if "vlan 10," in line]
@@ -112,15 +112,15 @@ def test_a_vlan_is_answered_and_its_frames_are_tagged(wired: Guest) -> None:
 
 
 def test_netem_delays_every_packet(wired: Guest) -> None:
-    """100 ms more than the line, and not much more than that."""
+    """Expect at least 100 ms, and not much more."""
     said = wired.shell(NETEM)
     least_ms = float(re.findall(r"min/avg/max/mdev = ([\d.]+)/", said)[0])
     assert "8 received" in said
     assert 100 <= least_ms < 150
 
 
-def test_fq_keeps_a_stream_to_its_highest_rate(wired: Guest) -> None:
-    """10 Mbit/s on the line at most, where there is many times more without."""
+def test_fq_qdisc_limits_a_stream_to_the_configured_maximum_rate(wired: Guest) -> None:
+    """Expect at most 10 Mbit/s, and much more without fq."""
     free_bps = rate_bps(wired)
     wired.shell("tc qdisc replace dev near0 root fq maxrate 10mbit")
     shaped_bps = rate_bps(wired)
@@ -129,8 +129,8 @@ def test_fq_keeps_a_stream_to_its_highest_rate(wired: Guest) -> None:
     assert shaped_bps < free_bps / 2
 
 
-def test_what_pktgen_sends_is_counted_by_the_receiver(wired: Guest) -> None:
-    """20 000 frames; a few more are the kernel's own."""
+def test_frames_sent_by_pktgen_are_counted_by_the_receiver(wired: Guest) -> None:
+    """Count 20 000 frames; allow a few frames that the kernel itself sends."""
     before, _ = received(wired)
     said = wired.shell(PKTGEN)
     after, _ = received(wired)
@@ -138,8 +138,8 @@ def test_what_pktgen_sends_is_counted_by_the_receiver(wired: Guest) -> None:
     assert 20_000 <= after - before < 20_020
 
 
-def test_a_disk_behind_lio_is_written_and_read_over_the_line(wired: Guest) -> None:
-    """open-iscsi logs in; what dd writes is in the target's file, comes back, and has crossed the line."""
+def test_lio_disk_is_written_and_read_over_iscsi(wired: Guest) -> None:
+    """Compare the data of dd in the target's file, and the bytes on the link."""
     wired.shell(TARGET)
     _, before = received(wired)
     sums = [line for line in wired.shell(INITIATOR).splitlines() if line.endswith(" -")]
@@ -149,7 +149,7 @@ def test_a_disk_behind_lio_is_written_and_read_over_the_line(wired: Guest) -> No
     assert after - before > 8 << 20
 
 
-def test_vhost_net_makes_its_thread(wired: Guest) -> None:
-    """For whoever owns it, as a hypervisor does."""
+def test_vhost_net_creates_its_kernel_thread(wired: Guest) -> None:
+    """Set the owner of the vhost device as a hypervisor does."""
     *running, wanted = wired.shell(VHOST).split()
     assert wanted in running

@@ -1,4 +1,4 @@
-"""The client and relays against the fake agent: requests, replies, refusals, and an agent that dies."""
+"""The client and relays against the fake agent: requests, replies, refusals, and a dying agent."""
 
 import json
 import queue
@@ -14,7 +14,7 @@ from iolab.errors import AgentError
 
 
 class Greeting:
-    """A transport that says one line and then nothing."""
+    """A transport that sends given lines and then nothing."""
 
     notice_s = 0.0
 
@@ -22,10 +22,10 @@ class Greeting:
         self.lines = list(lines)
 
     def send(self, line: str) -> None:
-        """Take anything."""
+        """Ignore the request."""
 
     def receive(self) -> str | None:
-        """Give the lines, then the end."""
+        """Return the lines, then the end."""
         return self.lines.pop(0) if self.lines else None
 
     def close(self, deadline_s: float) -> str:
@@ -33,12 +33,12 @@ class Greeting:
         return ""
 
     def last_words(self) -> str:
-        """Leave a log."""
+        """Return a log."""
         return "panicked"
 
 
-def test_a_command_gives_its_output_and_status() -> None:
-    """What a program printed and how it ended come back as written."""
+def test_run_returns_the_output_and_exit_status_of_the_command() -> None:
+    """Return a program's output and exit status as they were."""
     agent = Agent(
         FakeAgent(programs=lambda argv, netns: Outcome(stdout=f"{argv[1]} in {netns}", exit_status=3))
     )
@@ -46,15 +46,15 @@ def test_a_command_gives_its_output_and_status() -> None:
     assert (result.stdout, result.exit_status, result.succeeded) == ("hello in near", 3, False)
 
 
-def test_requests_sent_together_get_their_own_replies() -> None:
-    """Replies are matched by id, in the order of the requests."""
+def test_concurrent_requests_get_their_own_replies() -> None:
+    """Match replies by ID, in request order."""
     agent = Agent(FakeAgent(programs=lambda argv, _: Outcome(stdout=argv[0])))
     results = agent.run_all([(("a",), None), (("b",), None), (("c",), None)])
     assert [result.stdout for result in results] == ["a", "b", "c"]
 
 
 class Counting(Greeting):
-    """A transport that answers when the agent's limit is reached, or all was asked."""
+    """A transport that answers once the agent's limit is reached, or all requests are there."""
 
     def __init__(self, greeting: str, total: int) -> None:
         super().__init__(greeting)
@@ -63,7 +63,7 @@ class Counting(Greeting):
         self.held: list[str] = []
 
     def send(self, line: str) -> None:
-        """Hold a request until as many wait as may."""
+        """Hold a request until the maximum number is waiting."""
         self.asked += 1
         self.held.append(json.dumps({"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": None}))
         self.most = max(self.most, len(self.held))
@@ -73,12 +73,12 @@ class Counting(Greeting):
             self.held = []
 
     def receive(self) -> str | None:
-        """Give the greeting, then each answer."""
+        """Return the greeting, then each answer."""
         return self.lines.pop(0) if self.lines else self.answers.get()
 
 
-def test_no_more_requests_are_under_way_than_an_agent_takes() -> None:
-    """A lab of hundreds of machines asks for more at once than an agent works on; none of it is refused."""
+def test_client_limits_the_requests_in_flight_to_the_agents_maximum() -> None:
+    """Limit concurrent requests, so that a lab of hundreds of machines gets no refusal."""
     greeting = FakeAgent().receive()
     assert greeting is not None
     transport = Counting(greeting, 3 * MOST_AT_ONCE)
@@ -88,8 +88,8 @@ def test_no_more_requests_are_under_way_than_an_agent_takes() -> None:
     assert transport.most <= MOST_AT_ONCE
 
 
-def test_a_missing_program_is_refused_with_its_reason() -> None:
-    """The agent's error keeps its code and its data."""
+def test_missing_program_is_refused_with_the_agents_error_code_and_data() -> None:
+    """Keep the code and the data of the agent's error."""
     agent = Agent(FakeAgent(programs=lambda *_: None))
     with pytest.raises(Refused, match="iperf4") as caught:
         agent.run(["iperf4"])
@@ -97,8 +97,8 @@ def test_a_missing_program_is_refused_with_its_reason() -> None:
     assert caught.value.data == {"errno": 2, "path": "iperf4"}
 
 
-def test_a_dead_agent_fails_every_request_and_says_what_to_do() -> None:
-    """A wait for a dead agent ends at once, and the error says how to clean up."""
+def test_requests_to_a_dead_agent_fail_at_once() -> None:
+    """End pending requests at once; the error names the cleanup command."""
     transport = FakeAgent()
     agent = Agent(transport)
     pending = agent.begin("agent.ping", {})
@@ -108,8 +108,8 @@ def test_a_dead_agent_fails_every_request_and_says_what_to_do() -> None:
         agent.ping()
 
 
-def test_an_answer_is_waited_for_until_a_cut_connection_is_noticed() -> None:
-    """The reason is then what the connection says, not that an answer came late."""
+def test_request_on_a_cut_connection_reports_the_lost_agent_instead_of_a_timeout() -> None:
+    """Give the state of the connection as the reason, not a late answer."""
     line = Line(FakeAgent().receive())
     line.notice_s = 10
     agent = Agent(line)
@@ -119,15 +119,15 @@ def test_an_answer_is_waited_for_until_a_cut_connection_is_noticed() -> None:
         agent.call("agent.ping", {}, deadline_s=0.01)
 
 
-def test_an_answer_that_never_comes_is_given_up_after_its_deadline() -> None:
-    """The error says how long it waited."""
+def test_unanswered_request_fails_after_its_deadline() -> None:
+    """State the waiting time in the error."""
     with pytest.raises(AgentError, match=r"agent\.ping: no answer after 1 s"):
         Agent(Line(FakeAgent().receive())).call("agent.ping", {}, deadline_s=0.6)
 
 
 @pytest.mark.parametrize("spoken", ["2.0", "1.5", "1", "one", "1.x", ""])
-def test_an_agent_of_another_version_is_refused_naming_both(spoken: str) -> None:
-    """An older one would leave out what figures are made of, and nobody would see it."""
+def test_agent_with_an_incompatible_protocol_is_refused_and_both_versions_are_named(spoken: str) -> None:
+    """Refuse an older agent, which would leave out data of figures without notice."""
     hello = json.loads(FakeAgent().receive() or "")
     hello["params"]["protocol"] = spoken
     with pytest.raises(AgentError, match=rf"protocol {spoken}; allowed: 1\.6 and later 1\.x"):
@@ -135,29 +135,29 @@ def test_an_agent_of_another_version_is_refused_naming_both(spoken: str) -> None
 
 
 @pytest.mark.parametrize("spoken", ["1.6", "1.7", "1.10"])
-def test_a_newer_minor_version_is_spoken_to(spoken: str) -> None:
-    """It says more, which is passed over."""
+def test_agent_with_a_newer_minor_protocol_version_is_accepted(spoken: str) -> None:
+    """Ignore its unknown fields."""
     hello = json.loads(FakeAgent().receive() or "")
     hello["params"]["protocol"] = spoken
     assert Agent(Greeting(json.dumps(hello))).hello.protocol == spoken
 
 
-def test_a_greeting_of_another_shape_is_refused_without_a_traceback() -> None:
-    """A missing field is named."""
+def test_malformed_greeting_is_refused_and_the_missing_field_is_named() -> None:
+    """Name the missing field, without a traceback."""
     with pytest.raises(AgentError, match="protocol"):
         Agent(Greeting('{"jsonrpc":"2.0","method":"hello","params":{}}'))
 
 
-def test_lines_that_are_not_protocol_are_passed_over() -> None:
-    """Noise before the greeting does not matter."""
+def test_lines_outside_the_protocol_before_the_greeting_are_ignored() -> None:
+    """Skip noise before the greeting."""
     hello = FakeAgent().receive()
     assert hello is not None
     agent = Agent(Greeting("noise", "[1]", "{}", hello))
     assert agent.hello.version == "0.1.0"
 
 
-def test_closing_undoes_every_change_in_reverse() -> None:
-    """The dead-man's switch of the fake runs undo commands backwards and restores originals."""
+def test_closing_the_client_undoes_every_change_in_reverse_order() -> None:
+    """Run undo commands backwards and restore originals."""
     host = FakeHost(settings={(None, "/proc/sys/a"): "7"})
     with Agent(FakeAgent(host)) as agent:
         agent.call("netns.create", {"name": "near"})
@@ -170,19 +170,19 @@ def test_closing_undoes_every_change_in_reverse() -> None:
     assert host.settings[(None, "/proc/sys/a")] == "7"
 
 
-def test_what_a_lost_agent_wrote_last_is_in_the_message() -> None:
-    """An agent that dies before its greeting tells why."""
+def test_error_for_a_lost_agent_contains_its_last_output() -> None:
+    """Report why an agent died before its greeting."""
     with pytest.raises(AgentError, match=r"gone \(panicked\)"):
         Agent(Greeting())
 
 
 def behind(inner: FakeHost) -> FakeHost:
-    """Return a host behind whose socket an agent of `inner` answers."""
+    """Return a host with an agent of `inner` at a socket."""
     return FakeHost(behind={"/sock": lambda: FakeAgent(inner)})
 
 
-def test_an_agent_behind_two_others_is_asked_as_one_of_this_computer() -> None:
-    """A command that is run three relays deep is run there, and nowhere else."""
+def test_command_through_nested_relays_runs_only_on_the_innermost_host() -> None:
+    """Run a command behind three relays there, and nowhere else."""
     inner = FakeHost()
     middle = behind(inner)
     outer = behind(middle)
@@ -198,14 +198,14 @@ def test_an_agent_behind_two_others_is_asked_as_one_of_this_computer() -> None:
         assert first.run(("true",)).succeeded
 
 
-def test_a_socket_where_nobody_answers_is_refused() -> None:
-    """The refusal of the parent's agent is the caller's to tell."""
+def test_relay_to_a_socket_without_a_listener_is_refused() -> None:
+    """Raise the refusal of the parent's agent."""
     with Agent(FakeAgent()) as here, pytest.raises(Refused, match="no socket /nowhere"):
         RelayedTransport(here, "a", at_socket("/nowhere"), timeout_ms=10)
 
 
-def test_what_a_guest_said_last_is_told_when_it_is_gone() -> None:
-    """Whoever waits for its answer learns of the panic at once, not of a deadline."""
+def test_error_for_a_lost_guest_contains_its_last_console_line() -> None:
+    """Report the panic at once, not a deadline."""
     console = Line()
     with Agent(FakeAgent(FakeHost(behind={"/con": lambda: console}))) as here:
         console.say("booting", "Kernel panic - not syncing: no init", None)
@@ -218,8 +218,8 @@ def test_what_a_guest_said_last_is_told_when_it_is_gone() -> None:
         assert list(transport.noise) == ["booting", "Kernel panic - not syncing: no init"]
 
 
-def test_when_the_agent_in_between_dies_all_behind_it_are_lost() -> None:
-    """A request to the inner one is answered with its loss."""
+def test_death_of_a_relaying_agent_loses_all_agents_behind_it() -> None:
+    """Answer a request to the inner agent with its loss."""
     outer = FakeAgent(behind(FakeHost()))
     inner = Agent(RelayedTransport(Agent(outer), "a", at_socket("/sock")), name="a")
     outer.kill()
@@ -227,8 +227,8 @@ def test_when_the_agent_in_between_dies_all_behind_it_are_lost() -> None:
         inner.ping()
 
 
-def test_a_relay_that_ends_late_does_not_silence_the_one_that_took_its_name() -> None:
-    """A guest begun anew has its predecessor's names; what still knows of the old one may end it again."""
+def test_late_end_of_an_old_relay_does_not_close_the_new_relay_with_the_same_name() -> None:
+    """Ignore the end of an old relay: a restarted guest has its predecessor's names."""
     inner = FakeHost()
     with Agent(FakeAgent(behind(inner))) as here:
         first = RelayedTransport(here, "dut:agent", at_socket("/sock"))

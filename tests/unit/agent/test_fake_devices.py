@@ -1,4 +1,4 @@
-"""The fake agent's devices that hold frames: what they add to the latency, and what they refuse."""
+"""The fake agent's devices that hold frames: their latency, and refused actions."""
 
 import pytest
 from tests.fake_agent.agent import FakeAgent
@@ -33,14 +33,14 @@ def latency_through(stage: dict[str, Json]) -> Histogram:
     return ran.receivers[0].latency_ns
 
 
-def test_a_delay_is_added_to_every_frame() -> None:
-    """20 us of the fake and 1 ms of the device."""
+def test_delay_impairment_adds_its_delay_to_every_frame() -> None:
+    """Add 20 us of the fake and 1 ms of the device."""
     latency = latency_through({"kind": "delay", "delay_ns": 1_000_000})
     assert (latency.min, latency.max, latency.count) == (1_020_000, 1_020_000, 8000)
 
 
-def test_a_stall_holds_the_frames_that_arrive_in_it() -> None:
-    """A tenth of the frames, half of its length on average, and none longer than it lasts."""
+def test_stall_delays_only_the_frames_that_arrive_during_it() -> None:
+    """Delay a tenth of the frames by half the stall's length on average, and none by more than its length."""
     latency = latency_through({"kind": "stall", "length_ns": 10_000_000, "every_ns": 100_000_000})
     assert latency.min == 20_000
     assert latency.max is not None
@@ -50,8 +50,8 @@ def test_a_stall_holds_the_frames_that_arrive_in_it() -> None:
     assert (quantile(latency, 0.95) or 0) > 4_000_000
 
 
-def test_a_device_that_holds_frames_only_forwards() -> None:
-    """Any other action is refused, as by the agent."""
+def test_delay_on_a_device_that_does_not_forward_is_refused() -> None:
+    """Refuse any other action, like the agent."""
     agent = Agent(FakeAgent(clock=VirtualClock(now=1)))
     stage = {"kind": "delay", "delay_ns": 1}
     with pytest.raises(Refused, match="delay"):

@@ -1,4 +1,4 @@
-"""Whatever comes over a channel: the reader goes on, whole messages arrive, and what goes wrong is an error of ours."""
+"""Arbitrary channel input: the reader continues, whole messages arrive, and errors are iolab's own."""
 
 import json
 import os
@@ -17,9 +17,9 @@ from iolab.agent.relay import RelayedTransport, at_socket
 from iolab.errors import AgentError
 
 CASES = int(os.environ.get("IOLAB_CASES", "100000"))
-"""Lines of garbage; more for a night."""
+"""Number of lines of garbage; IOLAB_CASES sets a larger number for a long run."""
 OURS, OTHERS = 1, 70_000
-"""Id of the request that waits, and the id in what is damaged."""
+"""ID of the waiting request, and the ID in damaged lines."""
 TRUE_MESSAGES = [
     {"jsonrpc": "2.0", "id": OTHERS, "result": {"now_ns": 5}},
     {"jsonrpc": "2.0", "id": OTHERS, "error": {"code": -32001, "message": "no", "data": {"errno": 2}}},
@@ -37,7 +37,7 @@ EXTREMES = (
 
 
 def damaged_text(chance: Random) -> str:
-    """Return the line of a message with some characters replaced, inserted, removed or doubled."""
+    """Return a message line with some characters replaced, inserted, removed or duplicated."""
     line = json.dumps(chance.choice(TRUE_MESSAGES))
     for _ in range(chance.randint(1, 4)):
         at, kind = chance.randrange(len(line) + 1), chance.randrange(4)
@@ -52,7 +52,7 @@ def damaged_text(chance: Random) -> str:
 
 
 def damaged_value(value: Json, chance: Random) -> Json:
-    """Return JSON in which something, somewhere, is another value or is not there."""
+    """Return JSON with one value somewhere changed or removed."""
     if chance.random() < 0.3 or not isinstance(value, dict) or not value:
         return chance.choice(VALUES)
     name = chance.choice(list(value))
@@ -61,7 +61,7 @@ def damaged_value(value: Json, chance: Random) -> Json:
 
 
 def garbage(count: int, seed: int) -> Iterator[str]:
-    """Bytes of any kind as they are read, damaged lines, and JSON of another shape."""
+    """Generate bytes of any kind, damaged lines, and JSON of a wrong shape."""
     chance = Random(seed)
     yield from EXTREMES
     for number in range(count - len(EXTREMES)):
@@ -83,7 +83,7 @@ class Parent(Line):
 
 
 def greeting() -> str:
-    """Return what an agent says first."""
+    """Return the greeting of an agent."""
     fake = FakeAgent()
     said = fake.receive()
     fake.close(1)
@@ -91,8 +91,8 @@ def greeting() -> str:
     return said
 
 
-def test_a_hundred_thousand_lines_of_garbage_hide_no_answer() -> None:
-    """The request before them and the one after them are answered, each with its own result."""
+def test_replies_are_matched_among_a_hundred_thousand_lines_of_garbage() -> None:
+    """Answer the requests before and after the garbage, each with its own result."""
     line = Line(greeting())
     agent = Agent(line, name="dut")
     heard: list[str] = []
@@ -108,8 +108,8 @@ def test_a_hundred_thousand_lines_of_garbage_hide_no_answer() -> None:
     line.say(None)
 
 
-def test_garbage_of_a_guest_leaves_the_agent_in_between_and_its_other_guests_alone() -> None:
-    """What a relay tells in another shape is passed over; the relay beside it works."""
+def test_garbage_from_one_guest_affects_neither_the_parent_agent_nor_other_guests() -> None:
+    """Ignore malformed relay messages; the relay of the other guest works."""
     outer = Parent(greeting())
     parent = Agent(outer)
     noisy = RelayedTransport(parent, "x", at_socket("/a"))
@@ -123,8 +123,8 @@ def test_garbage_of_a_guest_leaves_the_agent_in_between_and_its_other_guests_alo
     assert good.receive() is None
 
 
-def test_an_answer_of_another_shape_is_an_error_of_ours() -> None:
-    """Whoever waits for it gets a result or an AgentError, whatever it is."""
+def test_malformed_result_raises_agent_error() -> None:
+    """Return a result or raise AgentError, for any input."""
     chance = Random(3)
     usual = {"result": {"exit_status": 0, "observations": [], "undone": 1, "failed": []},
              "error": {"code": 1, "message": "no", "data": None}}  # fmt: skip
@@ -144,30 +144,30 @@ def test_an_answer_of_another_shape_is_an_error_of_ours() -> None:
     ("told", "why"),
     [
         ({"count": -1}, "greater than or equal to 0"),
-        ({"count": 7}, "3 values are in the buckets, and 7 were counted"),
+        ({"count": 7}, "the buckets of the histogram contain 3 values, but its total count is 7"),
         ({"sum": None}, "valid integer"),
         ({"max": "12"}, "valid integer"),
         ({"buckets": [[1, -2]]}, "greater than or equal to 0"),
     ],
 )
-def test_counts_that_cannot_be_are_refused_with_the_machine_that_told_them(
+def test_impossible_histogram_counts_are_refused_and_the_agent_is_named(
     told: dict[str, Json], why: str
 ) -> None:
-    """Text for a number, less than none, more values than their buckets hold."""
+    """Refuse text as a number, negative counts, and more values than in the buckets."""
     true = {"count": 3, "sum": 9, "min": 1, "max": 5, "above": 1, "buckets": [[1, 2]]}
     assert decode(Histogram, true, "histogram", agent="dut").count == 3
     with pytest.raises(BadAnswer, match=f"reading histogram from the agent of dut failed at .*{why}"):
         decode(Histogram, {**true, **told}, "histogram", agent="dut")
 
 
-def test_numbers_that_are_not_finite_or_beyond_64_bits_are_read_as_nothing() -> None:
-    """No typed field takes nothing for a number, and nothing computes with it."""
+def test_non_finite_and_out_of_range_numbers_are_read_as_none() -> None:
+    """Read them as None: no typed field accepts None as a number, and nothing computes with it."""
     line = '{"a":1e999,"b":NaN,"c":18446744073709551616,"d":18446744073709551615,"e":-1.5}'
     assert read_message(line) == {"a": None, "b": None, "c": None, "d": 2**64 - 1, "e": -1.5}
 
 
-def test_the_end_of_a_relay_is_told_whatever_reason_is_given() -> None:
-    """A reason that is no text is a reason still."""
+def test_end_of_a_relay_is_reported_even_if_its_reason_is_not_text() -> None:
+    """Accept any JSON value as the reason."""
     outer = Parent(greeting())
     relay = RelayedTransport(Agent(outer), "x", at_socket("/a"))
     outer.say(json.dumps({"method": ENDED, "params": {"id": "x", "reason": [None]}}))

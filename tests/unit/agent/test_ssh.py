@@ -1,4 +1,4 @@
-"""Reaching an agent by ssh, with an ssh that stays on this computer: login shells, greetings, deadlines, messages."""
+"""Agents over ssh, with a local stand-in for ssh: login shells, greetings, deadlines, messages."""
 
 import hashlib
 import os
@@ -22,7 +22,7 @@ STAYING = """
 while [ "$1" != -- ]; do shift; done
 exec {shell} -c "$3"
 """
-"""An ssh that gives the command to a login shell here."""
+"""An ssh that passes the command to a local login shell."""
 AGENT = """#!/bin/sh
 [ "$1" = --version ] && exit 0
 build=$(sha256sum <"$0" | cut -c 1-64)
@@ -31,13 +31,13 @@ echo '{"jsonrpc":"2.0","method":"hello","params":{"protocol":"1.6","version":"0.
 while read -r line; do echo "$line" >>"$HOME/heard"; done
 exit 0
 """
-"""An agent that greets, and writes down what it hears."""
+"""An agent that greets, and records its input."""
 SHELLS = [["sh"], ["bash"], ["dash"], ["busybox", "sh"], ["zsh"], ["fish"], ["tcsh"], ["ksh"]]
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home folder there, whose name no shell likes; sudo is not to be had."""
+    """Create a home folder with an awkward name; sudo is not available."""
     folder = tmp_path / 'it\'s a "home" $HOME'
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))
@@ -48,7 +48,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def binary(tmp_path: Path) -> Path:
-    """An agent's binary."""
+    """Write an agent binary."""
     path = tmp_path / "iolab-agent"
     path.write_text(AGENT)
     path.chmod(0o755)
@@ -56,17 +56,17 @@ def binary(tmp_path: Path) -> Path:
 
 
 def use_shell(shell: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, before: str = "") -> None:
-    """Let ssh stay here, and give commands to a login shell."""
+    """Replace ssh by a local login shell."""
     script = folder / "ssh"
     script.write_text(before + STAYING.format(shell=" ".join(shell)))
     monkeypatch.setenv("IOLAB_SSH", f"sh {script}")
 
 
 @pytest.mark.parametrize("shell", [pytest.param(shell, id=shell[-1]) for shell in SHELLS])
-def test_any_login_shell_copies_and_starts_the_agent(
+def test_agent_is_copied_and_started_under_any_login_shell(
     shell: list[str], home: Path, binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever reads the command passes it on as it is; the file is there, whole and for its owner only."""
+    """Store the file completely and for its owner only, under any shell."""
     if shutil.which(shell[0]) is None:
         pytest.skip(f"needs {shell[0]}")
     use_shell(shell, tmp_path, monkeypatch)
@@ -79,8 +79,8 @@ def test_any_login_shell_copies_and_starts_the_agent(
     assert file.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_is_sent_arrives_and_closing_is_the_end_of_input(home: Path, binary: Path) -> None:
-    """Lines arrive whole and in order; the agent ends because its input did."""
+def test_sent_lines_arrive_complete_and_closing_ends_the_agents_input(home: Path, binary: Path) -> None:
+    """Keep lines whole and in order; the agent ends because its input ended."""
     transport = SshTransport("pc6", binary)
     assert transport.receive() is not None
     transport.send("one")
@@ -89,17 +89,17 @@ def test_what_is_sent_arrives_and_closing_is_the_end_of_input(home: Path, binary
     assert (home / "heard").read_text().splitlines()[:2] == ["one", "two"]
 
 
-def test_an_agent_that_is_not_what_was_copied_is_refused(home: Path, binary: Path) -> None:
-    """It says its digest in its greeting."""
+def test_agent_whose_digest_differs_from_the_copied_file_is_refused(home: Path, binary: Path) -> None:
+    """Compare the digest in the greeting."""
     binary.write_text(AGENT.replace('sha256sum <"$0"', "echo 0123"))
     with pytest.raises(
-        AgentError, match=r"starting the agent on pc6: the agent is build sha256:\w+, not the build"
+        AgentError, match=r"starting the agent on pc6: the agent that started is build sha256:\w+, but"
     ):
         SshTransport("pc6", binary)
 
 
-def test_an_agent_that_cannot_begin_says_why(home: Path, binary: Path) -> None:
-    """Its last words are in the message."""
+def test_error_for_an_agent_that_fails_to_start_contains_its_error_output(home: Path, binary: Path) -> None:
+    """Quote the last lines of its error output."""
     binary.write_text('#!/bin/sh\n[ "$1" = --version ] || echo "the state folder is a link" >&2\n')
     with pytest.raises(
         AgentError, match=r"starting the agent on pc6: the agent exited \(the state folder is a link\)"
@@ -107,10 +107,10 @@ def test_an_agent_that_cannot_begin_says_why(home: Path, binary: Path) -> None:
         SshTransport("pc6", binary)
 
 
-def test_the_connection_that_ends_is_told_from_the_agent_that_ends(
+def test_killed_agent_is_distinguished_from_a_lost_connection(
     home: Path, binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed agent leaves the connection standing, and a host to clean; the advice names the host."""
+    """Report the host to clean after a killed agent, whose connection stays open."""
     binary.write_text(AGENT.replace("do echo", 'do [ "$line" = kill ] && kill -9 $$; echo'))
     transport = SshTransport("root@pc6", binary)
     assert transport.receive() is not None
@@ -123,8 +123,8 @@ def test_the_connection_that_ends_is_told_from_the_agent_that_ends(
     transport.close(5)
 
 
-def test_files_are_removed_and_what_is_not_ours_stays(home: Path, binary: Path) -> None:
-    """The cache folder goes when it is empty."""
+def test_cleanup_removes_agent_files_and_keeps_other_files_in_the_cache(home: Path, binary: Path) -> None:
+    """Remove the cache folder when it is empty."""
     SshTransport("pc6", binary, leave_file=False).close(5)
     assert not (home / ".cache/iolab").exists()
     (home / ".cache/iolab").mkdir()
@@ -136,9 +136,9 @@ def test_files_are_removed_and_what_is_not_ours_stays(home: Path, binary: Path) 
 
 
 STRANGER = 61_000
-"""Another user of the host."""
+"""A different user of the host."""
 RACES = int(os.environ.get("PUSH_RACES", "3"))
-"""100 for the figure of the safety record."""
+"""Number of races; 100 for the figure of the safety record."""
 SWAP = """
 import os, sys, time
 shared, digest, marker, user = sys.argv[1:]
@@ -161,19 +161,19 @@ while time.monotonic() < until:
         except OSError:
             pass
 """
-"""Puts own folders, with a program of the agent's name, in the place of the cache, again and again."""
+"""Repeatedly replaces the cache by folders of its own with a program of the agent's name."""
 
 
 def as_root() -> None:
-    """Skip where folders of another user cannot be made."""
+    """Skip the test if folders of a different user cannot be created."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to be two users")
 
 
-def test_a_folder_of_another_user_never_has_its_programs_started(
+def test_programs_in_a_folder_of_a_different_user_are_never_started(
     binary: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither before it is looked at nor between a look and the start."""
+    """Refuse a folder of a different user, even if it is swapped after the check."""
     as_root()
     shared = Path(tempfile.mkdtemp())
     marker = shared / "marker"
@@ -184,7 +184,9 @@ def test_a_folder_of_another_user_never_has_its_programs_started(
     swap = subprocess.Popen([sys.executable, "-c", SWAP, str(shared), digest, str(marker), str(STRANGER)])
     try:
         for _ in range(RACES):
-            with pytest.raises(AgentError, match=r"belongs to user|may be written|cannot be made|answer"):
+            with pytest.raises(
+                AgentError, match=r"(?:belongs to|owned by) user|may be written|cannot be created|answer"
+            ):
                 SshTransport("pc6", binary)
             assert not marker.exists()
     finally:
@@ -194,8 +196,8 @@ def test_a_folder_of_another_user_never_has_its_programs_started(
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o777, 0o1777])
-def test_a_cache_that_others_may_write_to_is_refused(home: Path, binary: Path, mode: int) -> None:
-    """The folder itself; also where it is sticky, as others make files there."""
+def test_cache_folder_writable_by_others_is_refused(home: Path, binary: Path, mode: int) -> None:
+    """Refuse the folder itself, even with the sticky bit, because others can create files in it."""
     (home / ".cache/iolab").mkdir(parents=True)
     (home / ".cache/iolab").chmod(mode)
     with pytest.raises(
@@ -207,16 +209,16 @@ def test_a_cache_that_others_may_write_to_is_refused(home: Path, binary: Path, m
     assert (home / ".cache/iolab").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_cache_in_a_folder_that_a_group_may_write_to_is_refused(home: Path, binary: Path) -> None:
-    """Who can rename the cache decides what is in it."""
+def test_cache_below_a_group_writable_folder_is_refused(home: Path, binary: Path) -> None:
+    """Refuse it, because whoever can rename the cache decides on its contents."""
     (home / ".cache").mkdir()
     (home / ".cache").chmod(0o775)
     with pytest.raises(AgentError, match=r"cache may be written by others"):
         SshTransport("pc6", binary)
 
 
-def test_a_planted_file_is_replaced_not_started(home: Path, binary: Path) -> None:
-    """A link, a folder, and a file that another user may still have open for writing."""
+def test_planted_agent_file_is_replaced_and_not_started(home: Path, binary: Path) -> None:
+    """Replace a link, a folder, and a file that a different user may have open for writing."""
     as_root()
     cache = home / ".cache/iolab"
     cache.mkdir(parents=True)
@@ -237,10 +239,10 @@ def test_a_planted_file_is_replaced_not_started(home: Path, binary: Path) -> Non
         file.unlink()
 
 
-def test_an_ssh_that_ends_at_once_is_told_with_its_words(
+def test_ssh_failure_is_reported_with_its_error_output_and_a_remedy(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it said, what that means, and the command to try."""
+    """Show the error output, its meaning, and the command to try."""
     use_shell(["sh"], tmp_path, monkeypatch, "echo 'Host key verification failed.' >&2; exit 255\n")
     with pytest.raises(
         AgentError, match=r"connecting to pc6 with ssh: Host key .*accept it once with `sh .*/ssh pc6`"
@@ -248,10 +250,10 @@ def test_an_ssh_that_ends_at_once_is_told_with_its_words(
         SshConnection("pc6")
 
 
-def test_an_ssh_that_never_answers_ends_with_the_deadline(
+def test_unresponsive_ssh_is_ended_at_the_deadline(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is waited for for ever, and the process is gone."""
+    """Wait no longer than the deadline, and end the process."""
     use_shell(["sh"], tmp_path, monkeypatch, "exec sleep 60\n")
     began = time.monotonic()
     with pytest.raises(AgentError, match=r"no answer within 0 s"):
@@ -259,8 +261,10 @@ def test_an_ssh_that_never_answers_ends_with_the_deadline(
     assert time.monotonic() - began < 40
 
 
-def test_an_ssh_that_is_not_installed_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So is one that cannot be read."""
+def test_missing_ssh_program_and_malformed_iolab_ssh_are_reported(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Report a missing program, and a value that is not a command line."""
     monkeypatch.setenv("IOLAB_SSH", "no-such-ssh -v")
     with pytest.raises(AgentError, match=r"starting no-such-ssh: .*openssh-client"):
         SshConnection("pc6")
@@ -271,10 +275,10 @@ def test_an_ssh_that_is_not_installed_is_told(home: Path, monkeypatch: pytest.Mo
     assert ssh_command() == ("ssh",)
 
 
-def test_folders_of_killed_controllers_are_swept_and_others_stay(
+def test_folders_of_killed_controllers_are_removed_and_used_folders_stay(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An empty folder goes when it is old; one that is new, or holds a socket, is in use."""
+    """Remove an old empty folder; keep a new one, and one with a socket."""
     monkeypatch.setattr("tempfile.tempdir", "/tmp")
     made = [Path(tempfile.mkdtemp(prefix="iolab-ssh-")) for _ in range(3)]
     (made[1] / "s").touch()
@@ -286,8 +290,8 @@ def test_folders_of_killed_controllers_are_swept_and_others_stay(
     made[2].rmdir()
 
 
-def test_what_ssh_says_is_explained() -> None:
-    """The line that matters is shown with its meaning; what is not known is shown as it is."""
+def test_known_ssh_errors_are_explained_and_unknown_ones_are_shown_unchanged() -> None:
+    """Show the relevant line with its meaning, and unknown output unchanged."""
     words = "banner\nssh: Could not resolve hostname pc6: Name or service not known\n"
     told = str(explained(words, ("ssh",), "pc6"))
     assert told.startswith("ssh: Could not resolve hostname pc6")
@@ -296,8 +300,8 @@ def test_what_ssh_says_is_explained() -> None:
     assert explained("something else", ("ssh",), "pc6") == "something else"
 
 
-def test_lines_come_whole_however_they_were_cut() -> None:
-    """A line in pieces, two in one piece, an end without a newline, and a deadline between."""
+def test_lines_are_reassembled_from_any_fragments() -> None:
+    """Accept a line in pieces, two in one piece, an end without a newline, and a deadline in between."""
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as pipe:
         lines = Lines(pipe)
@@ -310,8 +314,8 @@ def test_lines_come_whole_however_they_were_cut() -> None:
         assert lines.next() is None
 
 
-def test_a_line_without_end_is_the_end_of_what_a_host_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host that sends and sends takes no more memory here than the longest line."""
+def test_line_beyond_the_maximum_length_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bound the memory for a line of a host that never stops sending."""
     monkeypatch.setattr("iolab.agent.ssh_connection.LONGEST_LINE_BYTES", 1000)
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as pipe:

@@ -1,4 +1,4 @@
-"""Files of guest images are hashed once per boot, here and on another host, and again after any change."""
+"""Guest image files are hashed once per boot, locally and on a remote host, and again after any change."""
 
 import hashlib
 import os
@@ -14,12 +14,12 @@ from iolab.agent.ssh_connection import SshConnection
 from iolab.agent.ssh_files import MARKS, digest_of, provide_files
 
 STRANGER = 61_000
-"""Another user of the host."""
+"""A different user of the host."""
 STAYING = """
 while [ "$1" != -- ]; do shift; done
 exec sh -c "$3"
 """
-"""An ssh that stays on this host."""
+"""An ssh that stays on the local host."""
 COUNTING = """#!/bin/sh
 echo "$*" >>{log}
 exec {sha256sum} "$@"
@@ -28,14 +28,14 @@ exec {sha256sum} "$@"
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's cache."""
+    """Provide the user's cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache/iolab"
 
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """A file of an image."""
+    """Provide a file of an image."""
     path = tmp_path / "initrd"
     path.write_bytes(b"first")
     return path
@@ -43,7 +43,7 @@ def image(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hashed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], tuple[str, int]]:
-    """Return the digest of a file, and how often a file was hashed until then."""
+    """Return the digest of a file, and the number of hash computations so far."""
     count = 0
     compute = hashlib.file_digest
 
@@ -58,7 +58,7 @@ def hashed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], tup
 
 @pytest.fixture
 def connection(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshConnection]:
-    """A host, whose sha256sum is written down."""
+    """Provide a host whose sha256sum calls are recorded."""
     (tmp_path / "ssh").write_text(STAYING)
     monkeypatch.setenv("IOLAB_SSH", f"sh {tmp_path / 'ssh'}")
     programs = tmp_path / "programs"
@@ -73,22 +73,22 @@ def connection(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def sha(content: bytes) -> str:
-    """Return the digest that another program would give."""
+    """Return the digest that sha256sum would print."""
     return hashlib.sha256(content).hexdigest()
 
 
 def change(path: Path, content: bytes) -> None:
-    """Write other content of the same size, and put the mtime back."""
+    """Write different content of the same size, and restore the mtime."""
     before = path.stat()
     assert len(content) == before.st_size
     path.write_bytes(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_a_file_is_hashed_once_and_again_when_it_changes_though_size_and_mtime_are_the_same(
+def test_local_file_is_rehashed_only_after_a_change_including_one_that_keeps_size_and_mtime(
     image: Path, hashed: Callable[[Path], tuple[str, int]]
 ) -> None:
-    """The ctime tells."""
+    """Detect the change by the ctime."""
     assert hashed(image) == (sha(b"first"), 1)
     assert hashed(image) == (sha(b"first"), 1)
     change(image, b"other")
@@ -99,10 +99,10 @@ def test_a_file_is_hashed_once_and_again_when_it_changes_though_size_and_mtime_a
     assert hashed(image) == (sha(b"other"), 3)
 
 
-def test_another_start_of_the_host_hashes_again(
+def test_files_are_hashed_again_after_a_reboot(
     image: Path, hashed: Callable[[Path], tuple[str, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An inode number may mean another file then."""
+    """Hash again, because an inode number may belong to a different file."""
     hashed(image)
     (tmp_path / "boot_id").write_text("11111111-1111-1111-1111-111111111111\n")
     monkeypatch.setattr(ssh_files, "BOOT_ID", tmp_path / "boot_id")
@@ -113,10 +113,10 @@ def test_another_start_of_the_host_hashes_again(
 @pytest.mark.parametrize(
     "plant", ["owner", "mode", "link", "pipe", "no words", "folder's owner", "folder's mode"]
 )
-def test_a_mark_that_another_user_could_have_written_is_not_believed(
+def test_digest_mark_that_another_user_could_have_written_is_ignored(
     image: Path, cache: Path, hashed: Callable[[Path], tuple[str, int]], plant: str
 ) -> None:
-    """It would name another content; the digest is computed from the file."""
+    """Compute the digest from the file, because the mark would name different content."""
     if "owner" in plant and os.geteuid() != 0:
         pytest.skip("needs root, to be two users")
     hashed(image)
@@ -143,22 +143,22 @@ def test_a_mark_that_another_user_could_have_written_is_not_believed(
     assert hashed(image) == (sha(b"first"), 2)
 
 
-def test_without_a_cache_of_the_user_a_file_is_hashed_each_time(
+def test_without_a_private_cache_a_file_is_hashed_each_time(
     image: Path, cache: Path, hashed: Callable[[Path], tuple[str, int]]
 ) -> None:
-    """What lies there could be anybody's."""
+    """Do not trust marks in a folder that others can write to."""
     cache.mkdir(parents=True)
     cache.chmod(0o777)
     assert [hashed(image)[1] for _ in range(2)] == [1, 2]
 
 
-def test_on_another_host_a_file_is_hashed_once_and_again_when_it_changes(
+def test_remote_file_is_rehashed_only_after_a_change(
     image: Path, cache: Path, connection: SshConnection, tmp_path: Path
 ) -> None:
-    """Its copy is hashed when it arrives, and at the first look of a run."""
+    """Hash the copy when it arrives, and when a run first checks it."""
 
     def looks() -> int:
-        """Have the image there; return how often its copy was hashed by name."""
+        """Provide the image on the host; return how often its copy was hashed by name."""
         provide_files(connection, [image], lambda _: None)
         return (tmp_path / "log").read_text().count(f"image-{sha(b'first')}")
 
@@ -175,10 +175,10 @@ def test_on_another_host_a_file_is_hashed_once_and_again_when_it_changes(
     assert [looks() for _ in range(2)] == [5, 5]
 
 
-def test_a_mark_of_another_user_there_is_removed_before_it_is_read(
+def test_digest_mark_written_by_another_user_of_the_host_is_removed_without_being_read(
     image: Path, cache: Path, connection: SshConnection, tmp_path: Path
 ) -> None:
-    """It says of a changed file that it is the one that was hashed."""
+    """Remove the mark: it would declare a changed file as hashed."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to be two users")
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The fake agent on the contract's own examples and on recorded sessions of the real one."""
+"""The fake agent on the contract's examples and on recorded sessions of the real one."""
 
 import json
 import re
@@ -28,8 +28,8 @@ SHAPES = {method: getattr(messages, name) for method, name in TYPES.items() if h
 SHAPES["sample.read"] = Reading
 
 
-def test_the_contracts_hello_is_understood() -> None:
-    """The greeting on the page decodes, predecessors included."""
+def test_greeting_example_in_the_contract_is_decoded() -> None:
+    """Decode the greeting on the page, predecessors included."""
     hello = next(example for example in EXAMPLES if example.get("method") == "hello")
     assert decode(Hello, hello["params"], "hello").predecessors[0].entries == 12
 
@@ -39,15 +39,17 @@ def test_the_contracts_hello_is_understood() -> None:
     [r for r in REQUESTS if r["method"] in SHAPES and r["id"] in RESULTS],
     ids=lambda r: r["method"],
 )
-def test_every_result_on_the_page_is_understood(request_: dict[str, object]) -> None:
-    """What the contract shows is what the client decodes."""
+def test_every_result_example_in_the_contract_is_decoded(request_: dict[str, object]) -> None:
+    """Decode every example result of the contract in the client."""
     result = RESULTS[request_["id"]]
     assert decode(SHAPES[str(request_["method"])], result, "example") is not None
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: r["method"])
-def test_the_fake_answers_every_method_with_the_fields_on_the_page(request_: dict[str, object]) -> None:
-    """A fake that lacked a method or a field would let a controller pass that the real agent refuses."""
+def test_fake_agent_answers_every_method_with_the_fields_defined_in_the_contract(
+    request_: dict[str, object],
+) -> None:
+    """Check this: a missing method or field would accept a controller that the real agent refuses."""
     fake = FakeAgent(FakeHost(behind={"/run/iolab/f/dut/agent": FakeAgent}), machine=True)
     fake.receive()
     relay = {"id": "dut", "at": {"kind": "socket", "path": "/run/iolab/f/dut/agent"}}
@@ -75,14 +77,14 @@ def test_the_fake_answers_every_method_with_the_fields_on_the_page(request_: dic
     reply = _reply(fake, request_["id"])
     expected = RESULTS.get(request_["id"])
     if expected is None:
-        expected = RESULTS[4]  # process.stop answers as process.wait does
+        expected = RESULTS[4]  # process.stop has the same result as process.wait
     assert set(reply["result"]) == set(expected)
     if shape := SHAPES.get(str(request_["method"])):
         decode(shape, reply["result"], "simulated answer")
 
 
 def _reply(fake: FakeAgent, number: object) -> Json:
-    """Return the answer to a request, passing over notifications."""
+    """Return the answer to a request, skipping notifications."""
     while True:
         message: Json = json.loads(fake.receive() or "")
         if message.get("id") == number:

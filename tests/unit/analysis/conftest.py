@@ -1,4 +1,4 @@
-"""Makes runs with known truth: a plan over any factors, and records whose metrics a function gives."""
+"""Make runs with known truth: a plan over any factors, and records whose metrics come from a function."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -14,14 +14,14 @@ from iolab.store.records import TrialRecord
 
 Levels = tuple[int, ...]
 DIRECTIONS = {"one-way": "one-way", "both-ways": "both-ways", "uni": "one-way", "bidi": "both-ways"}
-"""What levels of the direction mean, however they are called."""
+"""Meaning of direction levels, whatever their labels."""
 Values = Mapping[str, tuple[float, str] | tuple[float, str, str] | tuple[float, str, str, str]]
 
 
 def make_record(
     key: str, measure: str, block: int, values: Values, status: Status = Status.OK, direction: str = ""
 ) -> TrialRecord:
-    """One line of a run's record."""
+    """Return one record of a run."""
     result = TrialResult(status=status, metrics=metrics(values), begin_ns=0, end_ns=2, measured_ns=1)
     return TrialRecord(
         key=key,
@@ -46,7 +46,7 @@ def make_run(
     cells: Sequence[Levels] | None = None,
     sets_each_load: bool = False,
 ) -> tuple[list[TrialRecord], Plan]:
-    """Every cell in every block; `value(measure, levels, block)` gives the metrics of a trial."""
+    """Return a run with every cell in every block; `value(measure, levels, block)` gives the metrics of a trial."""
     planned = tuple(PlannedFactor(name, tuple(labels)) for name, labels in factors.items())
     every = cells or [
         own for own in itertools.product(*(range(len(f.labels)) for f in planned)) if exists(own)
@@ -90,5 +90,5 @@ def _make_record() -> Callable[..., TrialRecord]:
 
 @pytest.fixture
 def random() -> np.random.Generator:
-    """The same random numbers in every call of the tests."""
+    """Return a generator with the same random numbers in every test run."""
     return np.random.default_rng(7)

@@ -25,7 +25,7 @@ STOLEN = WatchStolen(at="far.eth0", stolen_ratio=0.1)
 
 
 def sent(machine: str, bps: float, span: tuple[float, float], train: int = 1) -> tuple[str, float, Series]:
-    """Return the windows of a flow from a machine: frames evenly, so many of them at once."""
+    """Return the windows of a flow from a machine: evenly spaced groups of frames."""
     experiment = parse(TEXT.replace("QDISC", "pacer").replace("CEIL", ""), "file.yaml")
     topology = make_topology(Resolver(experiment).setup(next(cells(experiment))).lab)
     (source,), (target,) = topology.endpoints(machine), topology.endpoints("far")

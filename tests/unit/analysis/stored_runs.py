@@ -1,4 +1,4 @@
-"""Runs as they are stored, made of values."""
+"""Make stored runs of values."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ FACTS: Mapping[str, object] = {
 
 
 def stored(name: str, run: tuple[list[TrialRecord], Plan], facts: Mapping[str, object] = FACTS) -> StoredRun:
-    """A run as if read from its folder."""
+    """Return a run as if read from its folder."""
     records, plan = run
     return StoredRun(
         folder=Path(name), name=name, plan=plan, facts=facts, trials=tuple(records), commands=(),

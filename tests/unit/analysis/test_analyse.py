@@ -1,4 +1,4 @@
-"""Which trials count, and what an analysis holds."""
+"""Counted trials, and the contents of an analysis."""
 
 import random as plain_random
 from collections.abc import Callable
@@ -30,15 +30,15 @@ def of_flow(number: int) -> Quantity:
 
 
 def steady(measure: str, levels: tuple[int, ...], block: int) -> dict[str, tuple[float, str]]:
-    """Two metrics; the first one listed does not lead."""
+    """Return two metrics; the first one listed does not lead."""
     return {
         "loss_ratio": (0.001 * block, "ratio"),
         "received_bps": (100.0 * (1 + levels[0]) + block, "bit/s"),
     }
 
 
-def test_estimates_hold_mean_least_most_and_median(make_run: MakeRun) -> None:
-    """The plain figures of one cell."""
+def test_estimate_contains_count_mean_minimum_maximum_and_median(make_run: MakeRun) -> None:
+    """Compute the figures of one cell."""
     rates = [5.0, 1.0, 9.0, 2.0]
     records, plan = make_run(
         {"a": "x"}, 4, lambda m, levels, block: {"received_bps": (rates[block - 1], "bit/s")}
@@ -49,8 +49,10 @@ def test_estimates_hold_mean_least_most_and_median(make_run: MakeRun) -> None:
     assert (found.unit, found.measure, dict(found.cell)) == ("bit/s", "tcp", {"a": "x"})
 
 
-def test_trials_that_failed_or_are_invalid_do_not_count(make_run: MakeRun, make_record: MakeRecord) -> None:
-    """Only status ok counts, and a note says how many were left out."""
+def test_failed_and_invalid_trials_are_excluded_and_counted_in_a_note(
+    make_run: MakeRun, make_record: MakeRecord
+) -> None:
+    """Count only status ok, and note the number of excluded trials."""
     records, plan = make_run({"a": "x"}, 3, steady)
     bad = [
         make_record(records[0].key, "tcp", 1, {"received_bps": (7.0, "bit/s")}, Status.INVALID),
@@ -61,8 +63,8 @@ def test_trials_that_failed_or_are_invalid_do_not_count(make_run: MakeRun, make_
     assert [(note.code, in_words(note)[:6]) for note in analysis.notes] == [("trials-not-ok", "2 of 3")]
 
 
-def test_the_last_record_of_a_trial_counts(make_run: MakeRun, make_record: MakeRecord) -> None:
-    """A repeated trial replaces the one before it."""
+def test_only_the_last_record_of_a_repeated_trial_counts(make_run: MakeRun, make_record: MakeRecord) -> None:
+    """Replace a trial by its repetition."""
     records, plan = make_run({"a": "x"}, 1, steady)
     failed = make_record(records[0].key, "tcp", 1, {}, Status.FAILED)
     again = make_record(records[0].key, "tcp", 1, {"received_bps": (7.0, "bit/s")})
@@ -70,8 +72,10 @@ def test_the_last_record_of_a_trial_counts(make_run: MakeRun, make_record: MakeR
     assert found.values == (7.0,)
 
 
-def test_trials_outside_the_plan_are_left_out_and_counted(make_run: MakeRun, make_record: MakeRecord) -> None:
-    """A trial of a key that the plan does not know says nothing about its cells."""
+def test_trials_outside_the_plan_are_excluded_and_counted_in_a_note(
+    make_run: MakeRun, make_record: MakeRecord
+) -> None:
+    """Exclude a trial whose key is not in the plan, because its cell is unknown."""
     records, plan = make_run({"a": "x"}, 2, steady)
     stranger = make_record("other", "tcp", 1, {"received_bps": (1.0, "bit/s")})
     analysis = analyse([*records, stranger], plan)
@@ -79,8 +83,8 @@ def test_trials_outside_the_plan_are_left_out_and_counted(make_run: MakeRun, mak
     assert [(note.code, in_words(note)[:6]) for note in analysis.notes] == [("trials-not-in-plan", "1 of 3")]
 
 
-def test_cells_come_in_the_order_of_the_plans_factors(make_run: MakeRun) -> None:
-    """Not in the order of the trials."""
+def test_cells_are_in_the_order_of_the_plans_factors(make_run: MakeRun) -> None:
+    """Do not use the order of the trials."""
     records, plan = make_run({"a": "xy", "b": "pq"}, 2, steady, measures=["udp", "tcp"])
     shuffled = list(records)
     plain_random.Random(3).shuffle(shuffled)
@@ -94,8 +98,10 @@ def test_cells_come_in_the_order_of_the_plans_factors(make_run: MakeRun) -> None
     assert cells == [("x", "p"), ("x", "q"), ("y", "p"), ("y", "q")]
 
 
-def test_the_order_of_the_records_changes_no_figure(make_run: MakeRun, random: np.random.Generator) -> None:
-    """Trials are placed by their key: any order of lines gives the same analysis."""
+def test_order_of_records_does_not_change_the_analysis(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """Place trials by key: any order of lines gives the same analysis."""
     records, plan = make_run(
         {"a": "xy", "b": "pq"}, 4, lambda *_: {"received_bps": (float(random.lognormal(20, 0.1)), "bit/s")},
         baseline={"a": "x"},
@@ -103,8 +109,10 @@ def test_the_order_of_the_records_changes_no_figure(make_run: MakeRun, random: n
     assert analyse(records[::-1], plan) == analyse(records, plan)
 
 
-def test_received_rate_leads_then_forwarded_then_the_first(make_run: MakeRun) -> None:
-    """The metric that stands for a measure."""
+def test_leading_metric_is_received_rate_or_else_forwarded_rate_or_else_the_first_metric(
+    make_run: MakeRun,
+) -> None:
+    """Select the leading metric of a measure."""
     metrics = {
         "tcp": {"loss_ratio": (0.0, "ratio"), "received_bps": (1.0, "bit/s")},
         "ndr": {"loss_ratio": (0.0, "ratio"), "forwarded_fps": (1.0, "frame/s")},
@@ -126,16 +134,16 @@ def test_received_rate_leads_then_forwarded_then_the_first(make_run: MakeRun) ->
         (("write", "read"), "write"),
     ],
 )
-def test_what_a_disk_did_stands_for_a_disk_program_not_what_memory_or_system_calls_did(
+def test_leading_metric_of_a_disk_program_measures_the_disk_not_memory_or_system_calls(
     parts: tuple[str, ...], leads: str
 ) -> None:
-    """hdparm's first figure is of memory, bonnie++'s first of single bytes."""
+    """Skip hdparm's first figure, of memory, and bonnie++'s first, of single bytes."""
     known = [Quantity("disk_bytes_per_s", Dimensions(part=part)) for part in parts]
     assert leading_metric(known, "disk") == Quantity("disk_bytes_per_s", Dimensions(part=leads))
 
 
-def test_a_metric_of_some_cells_only_is_estimated_there(make_run: MakeRun) -> None:
-    """Per-flow metrics exist where the flow exists."""
+def test_metric_that_only_some_cells_have_is_estimated_in_those_cells(make_run: MakeRun) -> None:
+    """Estimate per-flow metrics where the flow exists."""
     run = make_run(
         {"a": "xy"}, 2,
         lambda m, levels, block: {RECEIVED: (1.0, "bit/s"), of_flow(levels[0]): (1.0, "bit/s")},
@@ -146,8 +154,8 @@ def test_a_metric_of_some_cells_only_is_estimated_there(make_run: MakeRun) -> No
     ]  # fmt: skip
 
 
-def test_two_units_for_one_metric_are_refused(make_run: MakeRun) -> None:
-    """Mixing units is an error of the input that names both."""
+def test_different_units_of_one_metric_are_refused(make_run: MakeRun) -> None:
+    """Name both units in the error."""
     run = make_run(
         {"a": "x"}, 2, lambda m, levels, block: {"received_bps": (1.0, ("bit/s", "byte/s")[block - 1])}
     )
@@ -155,8 +163,8 @@ def test_two_units_for_one_metric_are_refused(make_run: MakeRun) -> None:
         analyse(*run)
 
 
-def test_values_that_are_no_numbers_are_left_out_and_told(make_run: MakeRun) -> None:
-    """NaN or infinity in a record is neither averaged nor hidden."""
+def test_non_finite_values_are_excluded_and_noted(make_run: MakeRun) -> None:
+    """Neither average nor hide NaN and infinity."""
     run = make_run(
         {"a": "x"}, 2, lambda m, levels, block: {"received_bps": ((1.0, float("nan"))[block - 1], "bit/s")}
     )
@@ -165,15 +173,15 @@ def test_values_that_are_no_numbers_are_left_out_and_told(make_run: MakeRun) -> 
     assert [note.code for note in analysis.notes] == ["value-not-finite"]
 
 
-def test_a_run_without_any_trial_is_empty(make_run: MakeRun) -> None:
-    """Nothing measured gives nothing, and no error."""
+def test_run_without_trials_gives_an_empty_analysis(make_run: MakeRun) -> None:
+    """Return no estimate and raise no error."""
     _, plan = make_run({"a": "xy"}, 3, steady)
     analysis = analyse([], plan)
     assert (list(analysis.estimates), analysis.findings, dict(analysis.leading)) == ([], (), {})
 
 
-def test_a_run_without_factors_is_one_cell(make_run: MakeRun) -> None:
-    """An experiment that varies nothing still has an estimate with an interval."""
+def test_run_without_factors_has_one_cell(make_run: MakeRun) -> None:
+    """Return one estimate with an interval."""
     run = make_run({}, 5, lambda m, levels, block: {"received_bps": (100.0 + block, "bit/s")})
     analysis = analyse(*run)
     (found,) = analysis.estimates
@@ -181,11 +189,10 @@ def test_a_run_without_factors_is_one_cell(make_run: MakeRun) -> None:
     assert (analysis.effects, analysis.findings) == ((), ())
 
 
-def test_four_times_the_trials_are_about_four_times_the_work(
+def test_analysis_work_grows_linearly_with_the_number_of_trials(
     make_run: MakeRun, random: np.random.Generator
 ) -> None:
-    """Counted in calls of functions, which no busy host changes; benches/cost/report_100k.py says how long a run
-    takes."""
+    """Count function calls, which no busy host changes; benches/cost/report_100k.py measures the time."""
 
     def value(*_: object) -> dict[str, tuple[float, str]]:
         return {f"m{index}": (own, "s") for index, own in enumerate(random.lognormal(20, 0.02, 4).tolist())}
@@ -200,8 +207,8 @@ def test_four_times_the_trials_are_about_four_times_the_work(
     assert calls(40) <= 5 * calls(20)
 
 
-def test_the_limit_of_most_trials_stands_for_the_cell() -> None:
-    """With the figures of a trial that had no doubt, and in how many trials it was."""
+def test_limit_of_a_cell_is_the_most_frequent_limit_of_its_trials() -> None:
+    """Use the figures of a trial without a doubt, and count the trials."""
     path = Verdict(Limit.PATH, place=OnPath(source="a", target="b"))
     found = commonest(
         [

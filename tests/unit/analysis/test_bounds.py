@@ -1,4 +1,4 @@
-"""Bounds: a rate that the instrument limited is a lower bound, and so is everything that is made of it."""
+"""Bounds: a rate that the instrument limited is a lower bound, and so is every figure derived from it."""
 
 from dataclasses import replace
 
@@ -16,16 +16,16 @@ from iolab.experiment.experiment import LevelRatio, Summary
 from iolab.results.metric import Quantity
 
 BASE, EXACT, MIXED, ALL, BOTH = range(5)
-"""Levels: the baseline, one that was measured, one with a bound in one block, one that is all bounds, and so again."""
+"""Levels: the baseline, a measured one, one with a bound in one block, and two that are all bounds."""
 
 
 def rate(level: int, block: int) -> float:
-    """Scatters by a per mille."""
+    """Return a rate with 0.1 % of noise."""
     return (100.0 + 10 * level) * (1 + 0.001 * block)
 
 
 def simulated(bounded: dict[int, tuple[int, ...]]) -> Analysis:
-    """Six blocks of a rate; `bounded` says in which blocks the generator limited a level."""
+    """Return six blocks of a rate; `bounded` gives the blocks in which the generator limited a level."""
 
     def value(_measure: str, levels: tuple[int, ...], block: int) -> Values:
         limit = "generator" if block in bounded.get(levels[0], ()) else ""
@@ -44,12 +44,12 @@ def _found() -> Analysis:
 
 
 def at(found: Analysis, level: int) -> Estimate:
-    """The estimate of a level."""
+    """Return the estimate of a level."""
     return next(one for one in found.estimates if one.cell["card"] == "abcde"[level])
 
 
-def test_what_was_measured_stays_as_it_is(found: Analysis) -> None:
-    """A cell without a bound has its interval, its ratio and its p-value."""
+def test_estimates_without_bounds_keep_interval_ratio_and_p_value(found: Analysis) -> None:
+    """Keep all figures of a cell without a bound."""
     exact = at(found, EXACT)
     assert (exact.bounds, exact.limited_by, exact.ratio_bound, exact.least_is_bound) == (0, (), None, False)
     assert exact.ci is not None
@@ -57,8 +57,10 @@ def test_what_was_measured_stays_as_it_is(found: Analysis) -> None:
 
 
 @pytest.mark.parametrize(("level", "count", "least"), [(MIXED, 1, False), (ALL, 6, True)])
-def test_a_mean_with_a_bound_in_it_is_a_bound(found: Analysis, level: int, count: int, least: bool) -> None:
-    """It has no interval and no ratio; the smallest trial is exact where an exact one is the smallest."""
+def test_mean_that_includes_a_bound_is_a_bound_without_interval_or_ratio(
+    found: Analysis, level: int, count: int, least: bool
+) -> None:
+    """Drop interval and ratio; the minimum is exact if an exact trial is the smallest."""
     one = at(found, level)
     assert (one.bounds, one.limited_by, one.least_is_bound) == (count, ("generator",), least)
     assert one.ci is None
@@ -66,8 +68,8 @@ def test_a_mean_with_a_bound_in_it_is_a_bound(found: Analysis, level: int, count
     assert (one.ratio, one.apart) == (None, "lower-bound")
 
 
-def test_a_ratio_to_a_bound_is_at_most_that_and_of_two_bounds_there_is_none() -> None:
-    """The baseline itself can have been more."""
+def test_ratio_to_a_bound_is_a_maximum_and_two_bounds_have_no_ratio() -> None:
+    """Allow for a baseline that can be higher."""
     found = simulated({BASE: (1,), ALL: (1,)})
     assert at(found, EXACT).ratio_bound is Bound.MOST
     assert at(found, EXACT).ci is not None
@@ -76,8 +78,8 @@ def test_a_ratio_to_a_bound_is_at_most_that_and_of_two_bounds_there_is_none() ->
     assert at(found, BASE).ratio == 1.0
 
 
-def test_a_bound_is_neither_the_least_nor_the_largest_of_what_was_measured(found: Analysis) -> None:
-    """The level that is all bounds has the largest mean; of bounds alone there is nothing else to name."""
+def test_bounds_are_excluded_from_the_smallest_and_largest_means(found: Analysis) -> None:
+    """Choose the level with the largest mean only among exact levels, unless all are bounds."""
     cells = found.estimates.by_metric["tcp", Quantity("forwarded_fps")]
     low, high = cells.figures().ends
     assert (cells[low].cell["card"], cells[high].cell["card"]) == ("a", "e")
@@ -85,8 +87,8 @@ def test_a_bound_is_neither_the_least_nor_the_largest_of_what_was_measured(found
     assert every.figures().ends == (0, 4)
 
 
-def test_effects_and_findings_do_without_bounds(found: Analysis) -> None:
-    """A change that is only a bound is no finding; the notes say what was left out."""
+def test_effects_and_findings_exclude_bounds(found: Analysis) -> None:
+    """Make no finding of a change that is only a bound; note the excluded trials."""
     assert {effect.levels["card"] for effect in found.effects} == {"b", "c", "e"}
     assert {one.level for one in found.findings} == {"b", "c", "e"}
     (note,) = [note for note in found.notes if note.code == "bounds-left-out"]
@@ -94,8 +96,8 @@ def test_effects_and_findings_do_without_bounds(found: Analysis) -> None:
     assert not simulated(dict.fromkeys(range(5), EVERY)).findings
 
 
-def test_runs_are_compared_as_far_as_bounds_go(random: np.random.Generator) -> None:
-    """A bound is in no ratio, and has no interval; what the ratio would be a bound of is kept."""
+def test_comparison_of_two_runs_marks_bounds_and_gives_them_no_interval(random: np.random.Generator) -> None:
+    """Give the bound of a ratio, without an interval."""
     runs = []
     for name, limits in (
         ("one", {BASE: (), EXACT: (1,), ALL: (1,)}),
@@ -119,8 +121,8 @@ def test_runs_are_compared_as_far_as_bounds_go(random: np.random.Generator) -> N
     assert [one.cells for one in compared.overall] == [1]
 
 
-def test_figures_over_levels_are_bounds_where_a_level_is() -> None:
-    """Mean and least over sizes; their ratio between directions is a bound, or none of two."""
+def test_figure_over_levels_is_a_bound_if_any_level_is_a_bound() -> None:
+    """Apply it to mean, minimum and direction ratio."""
 
     def value(_measure: str, levels: tuple[int, ...], block: int) -> Values:
         limit = "line" if levels == (1, 1) else ""

@@ -1,4 +1,4 @@
-"""Two runs side by side."""
+"""Comparison of two runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,7 +20,7 @@ MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
 
 
 def pair(make_run: MakeRun, random: np.random.Generator, factor: float) -> tuple[StoredRun, StoredRun]:
-    """Two runs of two cells and four blocks; the second is `factor` times as fast, with other spread."""
+    """Return two runs of two cells and four blocks; the second is `factor` times as fast, with a different spread."""
     first = make_run(
         {"a": "xy"}, 4, lambda *_: {"received_bps": (float(random.lognormal(20, 0.02)), "bit/s")}
     )
@@ -31,12 +31,14 @@ def pair(make_run: MakeRun, random: np.random.Generator, factor: float) -> tuple
 
 
 def rates(run: StoredRun, level: int) -> list[float]:
-    """What one cell measured."""
+    """Return the values of one cell."""
     return [r.result.metrics["received_bps"].value for r in run.trials if f"({level},)" in r.key]
 
 
-def test_ratio_and_interval_are_welchs_on_logarithms(make_run: MakeRun, random: np.random.Generator) -> None:
-    """Ratio, interval and corrected p-value agree with scipy's Welch test, cell by cell."""
+def test_ratio_interval_and_p_value_agree_with_welchs_test_on_logarithms(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """Compare ratio, interval and corrected p-value with scipy, cell by cell."""
     a, b = pair(make_run, random, 1.2)
     found = compare(a, b).cells
     raw = []
@@ -60,8 +62,10 @@ def test_ratio_and_interval_are_welchs_on_logarithms(make_run: MakeRun, random: 
     )
 
 
-def test_a_run_compared_with_itself_is_1(make_run: MakeRun, random: np.random.Generator) -> None:
-    """The same trials on both sides: ratio 1, nothing distinguishable, no warning."""
+def test_comparing_a_run_with_itself_gives_ratio_1_and_no_warning(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """Find no difference and give no warning."""
     a, _ = pair(make_run, random, 1)
     found = compare(a, a)
     assert [cell.ratio for cell in found.cells] == [1.0, 1.0]
@@ -69,8 +73,10 @@ def test_a_run_compared_with_itself_is_1(make_run: MakeRun, random: np.random.Ge
     assert (found.warnings, found.only_a, found.only_b) == ((), (), ())
 
 
-def test_all_cells_together_say_more_than_each(make_run: MakeRun, random: np.random.Generator) -> None:
-    """The overall ratio is the geometric mean of the cells' ratios, with a narrower interval."""
+def test_overall_ratio_has_a_narrower_interval_than_any_cell(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """Take the geometric mean of the cells' ratios."""
     a, b = pair(make_run, random, 1.2)
     found = compare(a, b)
     (overall,) = found.overall
@@ -81,10 +87,10 @@ def test_all_cells_together_say_more_than_each(make_run: MakeRun, random: np.ran
     assert np.log(overall.ci.high / overall.ci.low) < min(widths)
 
 
-def test_runs_that_differ_by_nothing_are_told_apart_in_five_percent(
+def test_equal_runs_differ_significantly_in_at_most_5_percent_of_pairs(
     make_run: MakeRun, random: np.random.Generator
 ) -> None:
-    """Of 300 pairs of equal runs about 5 % have an overall interval without 1."""
+    """Count overall intervals without 1 among 300 pairs of equal runs."""
     outside = 0
     for _ in range(300):
         (overall,) = compare(*pair(make_run, random, 1)).overall
@@ -92,8 +98,8 @@ def test_runs_that_differ_by_nothing_are_told_apart_in_five_percent(
     assert outside / 300 <= 0.05 + 2 * (0.05 * 0.95 / 300) ** 0.5
 
 
-def test_cells_of_one_run_only_are_listed(make_run: MakeRun) -> None:
-    """They are named, not compared."""
+def test_cells_in_only_one_run_are_listed_and_not_compared(make_run: MakeRun) -> None:
+    """Name them."""
 
     def value(_measure: str, _levels: object, block: int) -> dict[str, tuple[float, str]]:
         return {"received_bps": (1.0 + block, "bit/s")}
@@ -106,16 +112,16 @@ def test_cells_of_one_run_only_are_listed(make_run: MakeRun) -> None:
     assert [dict(lone.cell) for lone in found.only_b] == [{"mtu": "4500"}]
 
 
-def test_other_units_are_refused(make_run: MakeRun) -> None:
-    """The error names the metric and both units."""
+def test_comparison_of_runs_with_different_units_is_refused(make_run: MakeRun) -> None:
+    """Name the metric and both units in the error."""
     a = stored("a", make_run({"a": "x"}, 3, lambda *_: {"rtt_mean": (1.0, "ms")}))
     b = stored("b", make_run({"a": "x"}, 3, lambda *_: {"rtt_mean": (1.0, "ns")}))
     with pytest.raises(InputError, match=r"rtt_mean.*'ms'.*'ns'"):
         compare(a, b)
 
 
-def test_differing_facts_are_warned_about(make_run: MakeRun, random: np.random.Generator) -> None:
-    """Kernel, CPU, iperf3, rootless ...: a warning each with both values; a missing fact is 'unknown'."""
+def test_each_differing_host_fact_gives_a_warning(make_run: MakeRun, random: np.random.Generator) -> None:
+    """Name both values of kernel, CPU, iperf3, rootless and so on; a missing fact is 'unknown'."""
     a, b = pair(make_run, random, 1)
     other = {**FACTS, "kernel": "6.12.1", "programs": None, "hello": {"rootless": True, "version": "0.1.0"}}
     found = [in_words(warning) for warning in compare(a, replace(b, facts=other)).warnings]
@@ -127,16 +133,16 @@ def test_differing_facts_are_warned_about(make_run: MakeRun, random: np.random.G
 
 
 @pytest.mark.parametrize("facts", [{}, {"hello": 3, "programs": []}, {"cpus": None}])
-def test_odd_facts_are_read_without_harm(
+def test_malformed_host_facts_give_warnings_and_no_error(
     make_run: MakeRun, random: np.random.Generator, facts: Mapping[str, object]
 ) -> None:
-    """Facts of any shape end in warnings, never in an error."""
+    """Warn about facts of any shape."""
     a, b = pair(make_run, random, 1)
     assert compare(replace(a, facts=facts), b).warnings
 
 
-def test_zeros_are_compared_without_logarithms(make_run: MakeRun) -> None:
-    """Loss of 0 on one side: the ratio of means where there is one, no interval."""
+def test_zero_values_are_compared_by_their_means_without_an_interval(make_run: MakeRun) -> None:
+    """Give the ratio of means if there is one."""
     a = stored("a", make_run({"a": "x"}, 4, lambda m, levels, block: {"loss_ratio": (0.1 * block, "ratio")}))
     b = stored("b", make_run({"a": "x"}, 4, lambda *_: {"loss_ratio": (0.0, "ratio")}))
     (down,), (up,) = compare(a, b).cells, compare(b, a).cells
@@ -144,17 +150,19 @@ def test_zeros_are_compared_without_logarithms(make_run: MakeRun) -> None:
     assert (up.ratio, up.ci, up.p_value) == (None, None, None)
 
 
-def test_two_trials_a_side_give_no_interval(make_run: MakeRun, random: np.random.Generator) -> None:
-    """Below three trials on a side the ratio stands alone."""
+def test_fewer_than_three_trials_per_run_give_no_interval(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """Give only the ratio below three trials."""
     run = make_run({"a": "x"}, 2, lambda *_: {"received_bps": (float(random.lognormal(20, 0.02)), "bit/s")})
     (cell,) = compare(stored("a", run), stored("b", run)).cells
     assert (cell.ratio, cell.ci, cell.p_value) == (1.0, None, None)
 
 
-def test_settings_that_were_in_effect_with_other_values_are_named(
+def test_settings_with_different_effective_values_are_named(
     make_run: MakeRun, random: np.random.Generator
 ) -> None:
-    """Once for all places and cells with the same two values; what is equal is not."""
+    """Name a pair of values once for all its places and cells, and no equal values."""
 
     def with_effects(run: StoredRun, congestion: str) -> StoredRun:
         shown = {"near": {"congestion": congestion, "mtu": "1500"}, "far": {"congestion": congestion}}

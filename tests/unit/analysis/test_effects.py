@@ -32,7 +32,7 @@ OATS = """111 130 157 174 117 114 161 141 105 140 118 156 61 91 97 100 70 108 12
 
 
 def unbalanced(make_run: MakeRun, random: np.random.Generator) -> tuple[list[TrialRecord], Plan]:
-    """Three factors, blocks that drift, and a quarter of the trials missing."""
+    """Return a run of three factors, blocks that drift, and a quarter of the trials missing."""
     factors = {"mtu": ["1500", "4500", "9000"], "offload": ["on", "off"], "direction": ["one", "both"]}
     records, plan = make_run(
         factors,
@@ -49,7 +49,7 @@ def unbalanced(make_run: MakeRun, random: np.random.Generator) -> tuple[list[Tri
 
 
 def frame(records: list[TrialRecord], plan: Plan) -> pd.DataFrame:
-    """The trials as statsmodels wants them."""
+    """Return the trials in the format of statsmodels."""
     steps = {step.key: step for step in plan.steps}
     rows = [
         {
@@ -63,17 +63,17 @@ def frame(records: list[TrialRecord], plan: Plan) -> pd.DataFrame:
 
 
 def fitted(records: list[TrialRecord], plan: Plan) -> Model:
-    """The model of the first measure."""
+    """Return the model of the first measure."""
     tables, _ = tabulate(records, plan)
     model = model_of(tables[0], tables[0].columns[Quantity("received_bps")], plan)
     assert isinstance(model, Model)
     return model
 
 
-def test_coefficients_and_errors_are_those_of_statsmodels(
+def test_model_coefficients_and_standard_errors_agree_with_statsmodels(
     make_run: MakeRun, random: np.random.Generator
 ) -> None:
-    """Blocks, treatment-coded factors and two-way interactions of an unbalanced run agree to 1e-9."""
+    """Compare blocks, treatment-coded factors and two-way interactions of an unbalanced run, to 1e-9."""
     records, plan = unbalanced(make_run, random)
     model = fitted(records, plan)
     expected = smf.ols(
@@ -94,10 +94,10 @@ def test_coefficients_and_errors_are_those_of_statsmodels(
     assert model.fit.freedom == expected.df_resid
 
 
-def test_effects_have_the_intervals_and_p_values_of_statsmodels(
+def test_effect_intervals_and_p_values_agree_with_statsmodels(
     make_run: MakeRun, random: np.random.Generator
 ) -> None:
-    """Interactions agree one by one; Holm's correction is over all effects of the measure."""
+    """Compare interactions one by one; correct by Holm over all effects of the measure."""
     records, plan = unbalanced(make_run, random)
     every = analyse(records, plan).effects
     found = [effect for effect in every if len(effect.levels) == 2]
@@ -118,15 +118,15 @@ def test_effects_have_the_intervals_and_p_values_of_statsmodels(
 
 
 def only(analysis: Analysis, **levels: str) -> Effect:
-    """The effect of exactly these levels."""
+    """Return the effect of exactly these levels."""
     (found,) = [effect for effect in analysis.effects if dict(effect.levels) == levels]
     return found
 
 
-def test_main_effect_is_the_ratio_of_geometric_means_over_all_other_factors(
+def test_main_effect_is_the_ratio_of_geometric_means_in_a_complete_run(
     make_run: MakeRun, random: np.random.Generator
 ) -> None:
-    """In a complete run the model's main effect is the plain ratio of what was measured at either level."""
+    """Compare the model's main effect with the plain ratio of the measured means."""
     values: dict[int, list[float]] = {0: [], 1: []}
 
     def value(measure: str, levels: tuple[int, ...], block: int) -> dict[str, tuple[float, str]]:
@@ -139,8 +139,8 @@ def test_main_effect_is_the_ratio_of_geometric_means_over_all_other_factors(
     assert only(analyse(records, plan), a="y").ratio == pytest.approx(expected, rel=1e-12)
 
 
-def test_split_plot_strata_are_the_published_ones(make_run: MakeRun) -> None:
-    """Yates' oats: variety is measured against 601.3 on 10 degrees of freedom, nitrogen against 177.1 on 45."""
+def test_split_plot_variances_agree_with_the_published_analysis(make_run: MakeRun) -> None:
+    """Check Yates' oats: variety against 601.3 on 10 degrees of freedom, nitrogen against 177.1 on 45."""
     yields = np.array(OATS.split(), dtype=float).reshape(6, 3, 4)
     records, plan = make_run(
         {"variety": ["Victory", "Golden Rain", "Marvellous"], "nitrogen": ["0", "0.2", "0.4", "0.6"]},
@@ -158,8 +158,8 @@ def test_split_plot_strata_are_the_published_ones(make_run: MakeRun) -> None:
     assert model.spread.freedom == 45
 
 
-def test_drift_between_blocks_is_no_effect_and_no_spread(make_run: MakeRun) -> None:
-    """When all cells of a block are slower together, the factor's effect stays exact."""
+def test_drift_between_blocks_affects_neither_effect_nor_spread(make_run: MakeRun) -> None:
+    """Keep the effect exact when all cells of a block are slower together."""
     records, plan = make_run(
         {"a": "xy"},
         5,
@@ -171,8 +171,10 @@ def test_drift_between_blocks_is_no_effect_and_no_spread(make_run: MakeRun) -> N
     assert effect.ci.high - effect.ci.low < 1e-10
 
 
-def test_sub_factor_counts_within_its_parent_level(make_run: MakeRun, random: np.random.Generator) -> None:
-    """The queues of vhost are compared among themselves; vhost is compared with e1000 over all its queues."""
+def test_sub_factor_levels_are_compared_within_their_parent_level(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """Compare the queues of vhost with each other, and vhost with e1000 over all its queues."""
     rates = {(0, -1): 1e9, (1, 0): 2e9, (1, 1): 4e9}
     records, plan = make_run(
         {"nic": ["e1000", "vhost"], "queues": ["1", "4"]},
@@ -189,10 +191,10 @@ def test_sub_factor_counts_within_its_parent_level(make_run: MakeRun, random: np
     assert {(f.factor, f.level) for f in analysis.findings} == {("nic", "vhost"), ("queues", "4")}
 
 
-def test_a_run_with_holes_says_which_interactions_it_cannot_tell(
+def test_incomplete_run_notes_that_interactions_are_aliased(
     make_run: MakeRun, random: np.random.Generator
 ) -> None:
-    """A half fraction confuses each interaction with a main effect: it is fitted without them, and says so."""
+    """Fit a half fraction without interactions, each of which is aliased with a main effect."""
     records, plan = make_run(
         {"a": "xy", "b": "xy", "c": "xy"},
         4,
@@ -206,8 +208,8 @@ def test_a_run_with_holes_says_which_interactions_it_cannot_tell(
     assert all(len(effect.levels) == 1 for effect in analysis.effects)
 
 
-def test_a_metric_that_can_be_0_gets_no_ratio_effects(make_run: MakeRun) -> None:
-    """Where a trial received nothing, the note says why no effects are given, and nothing crashes."""
+def test_metric_with_zero_values_has_no_ratio_effects(make_run: MakeRun) -> None:
+    """Give the reason in a note if a trial received nothing."""
     records, plan = make_run(
         {"a": "xy"}, 4, lambda m, levels, block: {"received_bps": (float(levels[0] * block), "bit/s")}
     )
@@ -216,10 +218,10 @@ def test_a_metric_that_can_be_0_gets_no_ratio_effects(make_run: MakeRun) -> None
     assert [note.code for note in analysis.notes] == ["effects-not-fitted"]
 
 
-def test_one_block_still_gives_effects_from_the_other_cells(
+def test_effects_of_one_block_use_the_higher_interactions_as_residual(
     make_run: MakeRun, random: np.random.Generator
 ) -> None:
-    """With one block the higher interactions are the residual; a single factor has none, and no interval."""
+    """Give no interval for a single factor, which has no residual."""
     big, plan = make_run(
         dict.fromkeys("abcd", "xy"),
         1,
@@ -236,8 +238,8 @@ def test_one_block_still_gives_effects_from_the_other_cells(
 
 
 @pytest.mark.parametrize("drop", range(6))
-def test_any_pattern_of_missing_trials_is_survived(make_run: MakeRun, drop: int) -> None:
-    """Whatever is missing, analysis ends with finite figures."""
+def test_effects_are_finite_for_any_pattern_of_missing_trials(make_run: MakeRun, drop: int) -> None:
+    """Remove any share of the trials."""
     random = np.random.default_rng(drop)
     records, plan = make_run(
         {"a": "xyz", "b": "pq", "c": "st"},
@@ -252,8 +254,8 @@ def test_any_pattern_of_missing_trials_is_survived(make_run: MakeRun, drop: int)
         assert np.isfinite(figures).all()
 
 
-def test_too_many_levels_are_told_and_not_fitted(make_run: MakeRun) -> None:
-    """A factor of 300 levels is left to the table."""
+def test_factor_with_too_many_levels_gives_a_warning_instead_of_a_model(make_run: MakeRun) -> None:
+    """Leave a factor of 300 levels to the table."""
     records, plan = make_run(
         {"a": [str(i) for i in range(300)]},
         1,
@@ -263,10 +265,10 @@ def test_too_many_levels_are_told_and_not_fitted(make_run: MakeRun) -> None:
     assert isinstance(model_of(tables[0], tables[0].columns[Quantity("received_bps")], plan), TrialWarning)
 
 
-def test_interactions_beyond_the_bound_stay_out_and_are_named(
+def test_interactions_beyond_the_model_size_limit_are_left_out_and_named(
     make_run: MakeRun, random: np.random.Generator
 ) -> None:
-    """40 x 40 levels have 1521 interactions: the main effects are given, the note names the pair."""
+    """Give the main effects of 40 x 40 levels, and name the pair in the note."""
     records, plan = make_run(
         {"a": [str(i) for i in range(40)], "b": [str(i) for i in range(40)]},
         2,
@@ -279,8 +281,8 @@ def test_interactions_beyond_the_bound_stay_out_and_are_named(
     assert "a x b" in in_words(next(note for note in analysis.notes if note.code == "effects-aliased"))
 
 
-def test_pairs_of_factors_are_listed_once(make_run: MakeRun, random: np.random.Generator) -> None:
-    """A 2 x 2 x 2 run has three main effects and three interactions per measure."""
+def test_each_pair_of_factors_is_listed_once(make_run: MakeRun, random: np.random.Generator) -> None:
+    """Expect three main effects and three interactions per measure of a 2 x 2 x 2 run."""
     records, plan = make_run(
         dict.fromkeys("abc", "xy"),
         3,
@@ -292,7 +294,7 @@ def test_pairs_of_factors_are_listed_once(make_run: MakeRun, random: np.random.G
 
 
 def concluded(share: float, seed: int, line: float = 0.0) -> Analysis:
-    """A run in which each trial keeps a share of what the one before was off by, and the host slows down evenly."""
+    """Return the analysis of a run with autocorrelated trials on a host that slows down steadily."""
     random = np.random.default_rng(seed)
     off, passed = [0.0], [0]
 
@@ -305,12 +307,12 @@ def concluded(share: float, seed: int, line: float = 0.0) -> Analysis:
 
 
 def notes(share: float, seed: int) -> list[str]:
-    """The codes of its notes."""
+    """Return the codes of its notes."""
     return [note.code for note in concluded(share, seed).notes]
 
 
 def widenings(analysis: Analysis) -> list[float]:
-    """How many times as wide, on the log scale, the intervals of means are as they are alone."""
+    """Return the widening factors of the intervals of means, on the log scale."""
     found = []
     for each in analysis.estimates:
         plain = interval_of_mean(np.array(each.values), log_scale=True)
@@ -321,28 +323,28 @@ def widenings(analysis: Analysis) -> list[float]:
 
 
 @pytest.mark.parametrize(("share", "told"), [(0.9, 20), (0.0, 0)])
-def test_neighbours_that_resemble_each_other_are_told_of(share: float, told: int) -> None:
-    """In each of 20 runs where they do, in none where they do not."""
+def test_correlation_between_consecutive_trials_is_noted(share: float, told: int) -> None:
+    """Report it in each of 20 correlated runs, and in no independent one."""
     assert sum("trials-resemble-neighbours" in notes(share, seed) for seed in range(20)) == told
 
 
-def test_intervals_of_means_allow_for_trials_that_resemble_the_one_before() -> None:
-    """By what so few trials can tell of them, and no further."""
+def test_intervals_of_means_are_widened_for_autocorrelated_trials() -> None:
+    """Widen as far as so few trials can show, and no further."""
     wider = [widenings(concluded(0.9, seed)) for seed in range(9)]
     assert all(np.ptp(each) < 1e-9 for each in wider), "cells of as many trials"
     assert 1.5 < np.median(wider) < 4
 
 
 @pytest.mark.parametrize("line", [0.0, 0.2])
-def test_chance_and_an_even_drift_make_no_interval_wider(line: float) -> None:
-    """A drift widens intervals by itself: it is in the spread of every cell."""
+def test_independent_trials_and_a_steady_drift_do_not_widen_intervals(line: float) -> None:
+    """Do not widen for a drift, which is in the spread of every cell already."""
     wider = [widenings(concluded(0.0, seed, line))[0] for seed in range(20)]
     assert np.median(wider) == pytest.approx(1.0)
     assert max(wider) < 1.15
 
 
-def test_the_widening_is_that_of_the_mean_of_an_ar1() -> None:
-    """Of 5 trials each keeping half: variance of the mean 0.38 of one, and 0.775 of it in the spread."""
+def test_interval_widening_matches_the_variance_of_an_ar1_mean() -> None:
+    """Check 5 trials with coefficient 0.5: variance of the mean 0.38, of which 0.775 is in the spread."""
     steps = np.abs(np.subtract.outer(np.arange(5), np.arange(5)))
     of_mean = float((0.5**steps).mean())
     least = np.sqrt(of_mean * 4 / (1 - of_mean))
@@ -351,8 +353,8 @@ def test_the_widening_is_that_of_the_mean_of_an_ar1() -> None:
     assert Resemblance().widening(5) == 1.0
 
 
-def test_a_hundred_thousand_trials_need_no_table_of_trials_by_cells() -> None:
-    """30 000 cells in three blocks: such a table would have 20 GB."""
+def test_autocorrelation_of_90000_trials_needs_less_than_100_mib() -> None:
+    """Avoid a table of trials by cells, which would have 20 GB for 30 000 cells in three blocks."""
     cells, blocks = 30_000, 3
     values = np.random.default_rng(1).normal(100, 1, (cells, blocks))
     column = Column(metric=Quantity("received_bps"), unit="bit/s", rows=np.arange(cells), values=values)

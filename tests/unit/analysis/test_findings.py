@@ -1,4 +1,4 @@
-"""What the summary says, against simulated truth."""
+"""Findings of the summary against simulated truth."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -30,7 +30,7 @@ def simulate(
     plot_spread: float = 0.0,
     grouping: Sequence[str] = (),
 ) -> Analysis:
-    """A run at 2 % spread between trials, with blocks that drift by 5 % and, if wanted, plots that differ."""
+    """Return a run at 2 % spread between trials, with block drift of 5 % and optional plot effects."""
     random = np.random.default_rng(seed)
     plots: dict[tuple[int, ...], float] = {}
 
@@ -45,10 +45,10 @@ def simulate(
 
 
 @pytest.mark.parametrize("levels", [10, 30, 40])
-def test_what_a_level_does_the_same_in_all_cells_is_one_sentence_however_many_they_are(
+def test_equal_effect_in_all_cells_is_one_finding_for_any_number_of_levels(
     make_run: MakeRun, levels: int
 ) -> None:
-    """One that differs by 10 % is not taken apart into its cells."""
+    """Keep one finding even if one level differs by 10 %."""
     labels = [str(level) for level in range(levels)]
     made = simulate(
         make_run, 1, lambda _, at: 0.1 * (at[0] == 1), factors={"a": labels, "b": labels}, measures=("tcp",)
@@ -66,11 +66,10 @@ def test_what_a_level_does_the_same_in_all_cells_is_one_sentence_however_many_th
     ],
     ids=["quickstart", "one factor", "split-plot"],
 )
-def test_a_run_without_any_effect_seldom_shows_one(
+def test_runs_without_effects_show_findings_in_at_most_5_percent_of_cases(
     make_run: MakeRun, factors: Mapping[str, Sequence[str]], plot_spread: float, grouping: Sequence[str]
 ) -> None:
-    """Of 180 A/A runs at most 5 % show anything (plus two standard errors of the simulation: 8.3 %);
-    benches/truth/coverage.py has thousands."""
+    """Allow 5 % of 180 A/A runs plus two standard errors (8.3 %); benches/truth/coverage.py runs more."""
     runs = [
         simulate(make_run, seed, factors=factors, plot_spread=plot_spread, grouping=grouping)
         for seed in range(180)
@@ -78,8 +77,8 @@ def test_a_run_without_any_effect_seldom_shows_one(
     assert np.mean([any(finding.shown for finding in run.findings) for run in runs]) <= 0.083
 
 
-def test_five_percent_at_two_percent_spread_is_found_with_three_blocks(make_run: MakeRun) -> None:
-    """In at least 95 of 100 quickstart-like runs a true +5 % is shown, at its size."""
+def test_three_blocks_detect_a_5_percent_effect_at_2_percent_spread(make_run: MakeRun) -> None:
+    """Find it in at least 95 of 100 quickstart-like runs, at its true size."""
     found = [
         finding
         for seed in range(100)
@@ -92,8 +91,8 @@ def test_five_percent_at_two_percent_spread_is_found_with_three_blocks(make_run:
     assert sum(covers) >= 88
 
 
-def test_a_change_of_the_detectable_size_is_found_four_times_in_five(make_run: MakeRun) -> None:
-    """At the stated detectable change, a plain two-sided 5 % test of the effect has power 80 % (to 6 %).
+def test_smallest_detectable_change_is_detected_with_80_percent_power(make_run: MakeRun) -> None:
+    """Check the power of a two-sided 5 % test of one effect at the stated detectable change, to 6 %.
 
     Of one measure: another has a model, a spread and tests of its own.
     """
@@ -110,16 +109,16 @@ def test_a_change_of_the_detectable_size_is_found_four_times_in_five(make_run: M
     assert hits / 200 == pytest.approx(0.80, abs=0.06)
 
 
-def test_spread_is_the_coefficient_of_variation_between_blocks(make_run: MakeRun) -> None:
-    """Median over the cells of standard deviation over mean."""
+def test_reported_spread_is_the_median_coefficient_of_variation_between_blocks(make_run: MakeRun) -> None:
+    """Take the median over cells of standard deviation over mean."""
     run = make_run(
         {"a": "xyz"}, 3, lambda m, levels, block: {"received_bps": (100 + (levels[0] + 1) * (block - 2), "x")}
     )
     assert analyse(*run).spread == {"tcp": pytest.approx(0.02)}
 
 
-def test_a_factor_that_acts_alike_everywhere_is_one_finding(make_run: MakeRun) -> None:
-    """Without an interaction the finding holds over all other factors, and the others show nothing."""
+def test_factor_without_interaction_is_one_finding(make_run: MakeRun) -> None:
+    """State the finding over all other factors, which show nothing."""
     findings = simulate(make_run, 1, lambda m, levels: 0.3 * levels[0]).findings
     shown = [finding for finding in findings if finding.shown]
     assert [(f.factor, f.level, f.reference, dict(f.conditions)) for f in shown] == [
@@ -129,8 +128,8 @@ def test_a_factor_that_acts_alike_everywhere_is_one_finding(make_run: MakeRun) -
     assert rest == {(measure, factor) for measure in ("tcp", "udp") for factor in ("offload", "direction")}
 
 
-def test_a_factor_that_acts_under_one_condition_only_is_told_per_condition(make_run: MakeRun) -> None:
-    """MTU 9000 helps one-way traffic only: one finding says so, another that both-ways shows no difference."""
+def test_factor_that_interacts_is_reported_per_condition(make_run: MakeRun) -> None:
+    """Report that MTU 9000 helps one-way traffic, and that both ways shows no difference."""
     findings = simulate(make_run, 2, lambda m, levels: 0.34 if levels[0] and not levels[2] else 0.0).findings
     mtu = {
         tuple(finding.conditions.items()): finding
@@ -143,8 +142,8 @@ def test_a_factor_that_acts_under_one_condition_only_is_told_per_condition(make_
     assert not mtu[("direction", "both-ways"),].shown
 
 
-def test_the_largest_differences_come_first_and_twelve_are_enough(make_run: MakeRun) -> None:
-    """Nine levels with effects and two quiet factors: 12 findings, the shown ones by size, the quiet ones kept."""
+def test_findings_are_sorted_by_size_and_limited_to_twelve(make_run: MakeRun) -> None:
+    """Keep 12 of the findings of nine levels and two factors without effect, shown ones first."""
     findings = simulate(
         make_run,
         3,
@@ -157,8 +156,8 @@ def test_the_largest_differences_come_first_and_twelve_are_enough(make_run: Make
     assert {finding.factor for finding in findings} == {"a", "b", "c", "d"}
 
 
-def test_nothing_smaller_than_detectable_is_shown(make_run: MakeRun) -> None:
-    """Every shown finding is at least as large as the run's detectable change."""
+def test_no_finding_is_smaller_than_the_detectable_change(make_run: MakeRun) -> None:
+    """Compare every shown finding with the run's detectable change."""
     for seed in range(30):
         analysis = simulate(make_run, seed, lambda m, levels: 0.03 * levels[0])
         for finding in analysis.findings:
@@ -166,8 +165,8 @@ def test_nothing_smaller_than_detectable_is_shown(make_run: MakeRun) -> None:
             assert not finding.shown or size >= analysis.detectable[finding.measure]
 
 
-def test_the_size_of_a_frame_is_no_finding_about_a_rate(make_run: MakeRun) -> None:
-    """That larger frames are fewer is arithmetic; what another factor does is said, at each size where that differs."""
+def test_effect_of_frame_size_on_a_frame_rate_is_not_a_finding(make_run: MakeRun) -> None:
+    """Ignore the arithmetic effect of the frame size; report other factors at each size where they differ."""
     random = np.random.default_rng(3)
     factors = {"ndr.frame_size": ["64", "1518"], "machines.dut.forward": ["bridge", "xdp"]}
 

@@ -1,4 +1,4 @@
-"""What is concluded about measures that send frames: ratios, curves, verdicts, balance sheets, line rates."""
+"""Conclusions about measures that send frames: ratios, curves, verdicts, balance sheets, line rates."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,12 +24,12 @@ from iolab.trial.counters.drops import RING_FULL
 
 @pytest.fixture(scope="module")
 def found() -> Analysis:
-    """The study with three blocks."""
+    """Return the study with three blocks."""
     return forwarding()[1]
 
 
 def one(found: Analysis, measure: str, name: str, cell: Mapping[str, str]) -> Estimate:
-    """The estimate of one cell."""
+    """Return the estimate of one cell."""
     return next(
         each
         for each in found.estimates
@@ -37,8 +37,8 @@ def one(found: Analysis, measure: str, name: str, cell: Mapping[str, str]) -> Es
     )
 
 
-def test_kinds_are_those_of_the_record(found: Analysis) -> None:
-    """A search, a curve and nothing else; the leading metric of both is the forwarded rate."""
+def test_measure_kind_and_leading_metric_come_from_the_record(found: Analysis) -> None:
+    """Lead with the forwarded rate for a search and for a curve."""
     assert [(each.measure, each.kind) for each in found.forwarding] == [
         ("ndr", PacketKind.FORWARDING),
         ("curve", PacketKind.LOAD_CURVE),
@@ -46,8 +46,8 @@ def test_kinds_are_those_of_the_record(found: Analysis) -> None:
     assert found.leading == {"ndr": Quantity("forwarded_fps"), "curve": Quantity("forwarded_fps")}
 
 
-def test_ratios_are_of_mean_of_least_and_of_largest(found: Analysis) -> None:
-    """Each is the quotient of the two cells' own figures; for small frames it is the ratio that was put in."""
+def test_direction_ratios_are_given_for_mean_minimum_and_maximum(found: Analysis) -> None:
+    """Divide the figures of the two cells; for small frames the simulated ratio results."""
     ratios = found.forwarding[0].ratios
     assert len(ratios) == 21
     for each in ratios:
@@ -59,8 +59,8 @@ def test_ratios_are_of_mean_of_least_and_of_largest(found: Analysis) -> None:
             assert each.mean == pytest.approx(BOTH_RATIO[each.cell["machines.dut.forward"]], rel=0.04)
 
 
-def test_curves_have_every_step_in_order_and_the_median_of_the_trials(found: Analysis) -> None:
-    """Steps are ordered as numbers, not as text; a point is the middle of its trials; parts are named."""
+def test_load_curves_are_sorted_by_load_and_show_the_median_of_the_trials(found: Analysis) -> None:
+    """Sort as numbers, not as text; name the components."""
     curves = found.forwarding[1].curves
     loss = next(curve for curve in curves if curve.metric == Quantity("loss_ratio"))
     assert [point.load_ratio for point in loss.points] == [step / 100 for step in STEPS]
@@ -73,8 +73,8 @@ def test_curves_have_every_step_in_order_and_the_median_of_the_trials(found: Ana
     assert components == {("generator", "tester.p0"), ("receiver", "tester.p1"), ("device", "dut.eth0")}
 
 
-def test_a_verdict_is_the_commonest_cause_of_the_losses_closest_above_the_rate() -> None:
-    """Losses far above the rate do not vote; the sentence is of the trial closest to the rate; the rest is idle."""
+def test_verdict_is_the_most_common_cause_of_the_losses_just_above_the_rate() -> None:
+    """Ignore losses far above the rate; quote the trial closest to the rate."""
     trials = [
         trial(100), trial(112, "hop", AtCpu(cpu=1)), trial(110, "thread", AtPort(port="dut.eth0"),
         busy={0: 0.2, 1: 1.0}),
@@ -92,8 +92,8 @@ def test_a_verdict_is_the_commonest_cause_of_the_losses_closest_above_the_rate()
     assert seen.idle_ratio == pytest.approx(0.4)
 
 
-def test_the_verdict_is_of_loads_around_the_rate_that_was_found() -> None:
-    """A trial far below it that the generator failed in, and overload far above it, do not vote."""
+def test_verdict_ignores_loads_far_from_the_measured_rate() -> None:
+    """Ignore a generator failure far below the rate, and overload far above it."""
     trials = [
         trial(20, "generator", PlainPlace(code="generator")), trial(104, "shaper", AtPort(port="dut.eth1")), trial(108,
         "generator", PlainPlace(code="generator")),
@@ -104,8 +104,8 @@ def test_the_verdict_is_of_loads_around_the_rate_that_was_found() -> None:
     assert (seen.limit, seen.count, seen.total, seen.doubtful) == ("shaper", 1, 2, False)
 
 
-def test_a_verdict_that_few_trials_show_or_that_is_not_certain_is_in_doubt() -> None:
-    """One of three says so; or the trial that stands for it has a doubt itself, where none has not."""
+def test_verdict_of_a_cell_is_doubtful_if_it_comes_from_few_or_only_doubtful_trials() -> None:
+    """Doubt a verdict of one trial in three, or whose trial is doubtful while another is not."""
     seen = verdict(
         [trial(100, "hop", AtPort(port="a")), trial(101, "generator"), trial(102, "generator")], 100
     )
@@ -115,8 +115,8 @@ def test_a_verdict_that_few_trials_show_or_that_is_not_certain_is_in_doubt() -> 
     assert not verdict([unsure, trial(101, "hop", AtPort(port="a"))]).doubtful
 
 
-def test_a_disturbed_host_is_the_verdict_only_where_there_is_no_other() -> None:
-    """A device's own limit is not hidden by the host's; alone, the host's stands; without losses there is none."""
+def test_disturbed_host_is_the_verdict_only_if_no_other_cause_is_known() -> None:
+    """Name the device's limit before the host's; without losses there is no limit."""
     assert (
         verdict([trial(90, "host"), trial(91, "host"), trial(92, "thread", AtPort(port="dut.eth0"))]).limit
         == "thread"
@@ -129,8 +129,8 @@ def test_a_disturbed_host_is_the_verdict_only_where_there_is_no_other() -> None:
     assert verdict([]).cpu is None
 
 
-def test_a_curve_is_not_judged_by_the_search_before_it() -> None:
-    """Losses of the search for 100 % are in the balance sheet, the verdict is of the curve's own steps."""
+def test_verdict_of_a_load_curve_ignores_the_search_before_it() -> None:
+    """Use the curve's own steps for the verdict, and all losses for the balance sheet."""
     run, _, _ = forwarding(1, measures=("curve",))
     load_trials = [
         *(trial(1.0, "generator", purpose="search") for _ in range(9)),
@@ -141,8 +141,8 @@ def test_a_curve_is_not_judged_by_the_search_before_it() -> None:
     assert (cell.verdict.limit, cell.verdict.total, cell.balance.load_trials) == ("thread", 1, 10)
 
 
-def test_of_very_many_trials_the_first_blocks_are_read() -> None:
-    """What is read is bounded; every cell keeps some; the report can say how many."""
+def test_analysis_of_many_trials_reads_samples_of_the_first_blocks_of_every_cell() -> None:
+    """Bound the reading; every cell keeps some samples, and the report states the number."""
     run, _, _ = forwarding(8, measures=("ndr",))
     asked: list[str] = []
 
@@ -156,8 +156,8 @@ def test_of_very_many_trials_the_first_blocks_are_read() -> None:
     assert max(each.trials for each in found.cells) - min(each.trials for each in found.cells) == 1
 
 
-def test_a_balance_sheet_adds_up_over_trials_and_directions() -> None:
-    """Equal places are one line, most frames first; opposite signs do not close a trial."""
+def test_balance_sheet_is_the_sum_over_trials_and_directions() -> None:
+    """Merge equal places, most frames first; opposite signs do not cancel out."""
     trials = [
         trial(
             1,
@@ -177,8 +177,8 @@ def test_a_balance_sheet_adds_up_over_trials_and_directions() -> None:
     assert total.offered_frames == total.forwarded_frames + named + total.unexplained_frames
 
 
-def test_every_cell_of_the_study_balances(found: Analysis) -> None:
-    """Offered = forwarded + named drops + unexplained, cell by cell, in the plan's order."""
+def test_balance_sheet_of_every_cell_accounts_for_all_offered_frames(found: Analysis) -> None:
+    """Check offered = forwarded + named drops + unexplained, cell by cell, in plan order."""
     cells = found.forwarding[0].cells
     assert len(cells) == 42
     assert list(cells[0].cell.values()) == ["bridge", "64", "one-way"]
@@ -188,20 +188,20 @@ def test_every_cell_of_the_study_balances(found: Analysis) -> None:
         assert total.offered_frames == total.forwarded_frames + named + total.unexplained_frames
 
 
-def test_paths_and_shared_cpus_are_counted_by_trial(found: Analysis) -> None:
-    """Both ports with their path, the reason why not a faster one, and the third of the trials that shared a CPU."""
+def test_port_paths_and_shared_cpus_are_counted_per_trial(found: Analysis) -> None:
+    """Count both ports with their paths, the fallback reasons, and trials that shared a CPU."""
     seen = found.forwarding[0]
     assert [(path.port, path.count, len(path.reasons)) for path in seen.paths] == [
         ("tester.p0, send", 126, 0),
         ("tester.p1, receive", 126, 1),
     ]
     assert [(in_words(each.seen), each.count) for each in seen.shared] == [
-        ("receiver at tester.p1, dut.eth0 share CPU 1", 42)
+        ("receiver at tester.p1 and dut.eth0 share CPU 1", 42)
     ]
 
 
-def test_samples_that_cannot_be_read_are_told_and_the_rest_is_used() -> None:
-    """A damaged file costs its own trial, not the report."""
+def test_unreadable_samples_are_noted_and_the_rest_is_used() -> None:
+    """Lose only the trial of a damaged file."""
     run, _, _ = forwarding(2)
 
     def samples(key: str) -> PacketTrial | None:
@@ -215,8 +215,8 @@ def test_samples_that_cannot_be_read_are_told_and_the_rest_is_used() -> None:
     assert "48 trials" in in_words(next(note for note in found.notes if note.code == "samples-unreadable"))
 
 
-def test_the_line_rate_is_that_of_the_standard(found: Analysis) -> None:
-    """1 Gbit/s carries 1 488 095 frames of 64 bytes a second and 81 274 of 1518 (RFC 2544), twice that both ways."""
+def test_line_rate_limit_matches_rfc_2544(found: Analysis) -> None:
+    """Check 1 488 095 frames/s of 64 bytes and 81 274 of 1518 at 1 Gbit/s, and twice that both ways."""
     _, _, experiment = forwarding(1)
     rates = [
         each for each in found.estimates if (each.measure, each.metric) == ("ndr", Quantity("forwarded_fps"))
@@ -234,8 +234,8 @@ def test_the_line_rate_is_that_of_the_standard(found: Analysis) -> None:
     assert set(line_limits(bits, experiment).values()) == {1e9, 2e9}
 
 
-def test_without_a_declared_line_there_is_no_limit(found: Analysis) -> None:
-    """Nothing is guessed from an interface's name."""
+def test_without_a_declared_line_rate_there_is_no_line_rate_limit(found: Analysis) -> None:
+    """Do not guess a rate from an interface's name."""
     _, _, experiment = forwarding(1, file=FILE.replace("line_rate: 1Gbit, ", ""))
     rates = [
         each for each in found.estimates if (each.measure, each.metric) == ("ndr", Quantity("forwarded_fps"))
@@ -243,8 +243,8 @@ def test_without_a_declared_line_there_is_no_limit(found: Analysis) -> None:
     assert line_limits(rates, experiment) == {}
 
 
-def test_ratios_of_directions_need_no_particular_labels() -> None:
-    """Levels called `uni` and `bidi` give the same table: the direction is that of the resolved measure."""
+def test_direction_ratios_do_not_depend_on_level_labels() -> None:
+    """Take the direction from the resolved measure, whatever the labels."""
     run, _, _ = forwarding(3, measures=("ndr",))
     labels = {"one-way": "uni", "both-ways": "bidi"}
     plan = replace(
@@ -265,8 +265,8 @@ def test_ratios_of_directions_need_no_particular_labels() -> None:
     assert after == before
 
 
-def test_cells_that_differ_in_more_than_the_direction_have_no_ratio() -> None:
-    """A level that sets the direction and something else as well compares two things at once."""
+def test_cells_that_differ_in_more_than_the_direction_have_no_direction_ratio() -> None:
+    """Give no ratio for a level that sets more than the direction."""
     run, _, _ = forwarding(3, measures=("ndr",))
     apart = [replace(each, rest=f"{each.rest} {each.direction}") for each in run.trials]
     assert analyse(apart, run.plan).forwarding[0].ratios == ()

@@ -1,4 +1,4 @@
-"""Figures by several versions of their method: never pooled, never compared, and always said."""
+"""Figures by several method versions: never pooled, never compared, and always reported."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +22,7 @@ RATE = Quantity("received_bps")
 
 
 def by_methods(make_run: MakeRun, versions: Versions, **more: object) -> tuple[list[TrialRecord], Plan]:
-    """A run of two sizes and four blocks; `versions` gives the method of a trial by its levels and block.
+    """Return a run of two sizes and four blocks; `versions` gives the method of a trial by its levels and block.
 
     Each version measures ten times as much as the one before: a mean of several cannot be overlooked.
     """
@@ -44,26 +44,26 @@ def _by(record: TrialRecord, method: Method) -> TrialRecord:
 
 
 def mixed(analysis: Analysis) -> list[TrialWarning]:
-    """What is noted of versions."""
+    """Return the notes on method versions."""
     return [note for note in analysis.notes if isinstance(note, MethodsMixed)]
 
 
 def estimates(analysis: Analysis) -> dict[str, Estimate]:
-    """The estimates by size."""
+    """Return the estimates by size."""
     return {each.cell["mtu"]: each for each in analysis.estimates}
 
 
 @pytest.mark.parametrize("method", [1, 2, None])
-def test_a_run_of_one_version_has_its_ratios_and_no_note(make_run: MakeRun, method: Method) -> None:
-    """Unknown is one version as well: all of a run was measured by one iolab."""
+def test_run_with_one_method_version_has_ratios_and_no_note(make_run: MakeRun, method: Method) -> None:
+    """Treat unknown as one version: one iolab measured the whole run."""
     analysis = analyse(*by_methods(make_run, lambda *_: method, baseline={"mtu": "1500"}))
     assert {each.method for each in analysis.estimates} == {method}
     assert estimates(analysis)["9000"].ratio == pytest.approx(1)
     assert mixed(analysis) == []
 
 
-def test_a_mean_has_only_the_trials_of_the_newest_version_in_its_cell(make_run: MakeRun) -> None:
-    """Two blocks were added by a newer iolab: the older two are left out, and counted."""
+def test_mean_contains_only_the_trials_of_the_newest_method_version(make_run: MakeRun) -> None:
+    """Exclude and count two older blocks of a run that a newer iolab extended."""
     analysis = analyse(*by_methods(make_run, lambda _, block: 1 if block <= 2 else 2))
     assert [(each.n, each.method) for each in analysis.estimates] == [(2, 2)] * 2
     assert [each.mean for each in analysis.estimates] == pytest.approx([100.35e9] * 2)
@@ -74,8 +74,8 @@ def test_a_mean_has_only_the_trials_of_the_newest_version_in_its_cell(make_run: 
     ]
 
 
-def test_unknown_is_older_than_every_version(make_run: MakeRun) -> None:
-    """A run that an iolab without versions began, extended by one of today."""
+def test_unknown_method_version_is_older_than_every_known_version(make_run: MakeRun) -> None:
+    """Check a run that an iolab without versions began and a current one extended."""
     analysis = analyse(*by_methods(make_run, lambda _, block: None if block <= 2 else 1))
     assert {each.method for each in analysis.estimates} == {1}
     (note,) = mixed(analysis)
@@ -83,8 +83,8 @@ def test_unknown_is_older_than_every_version(make_run: MakeRun) -> None:
     assert (note.older, note.newest) == (("unknown",), "1")
 
 
-def test_a_cell_has_no_ratio_to_a_baseline_of_another_version(make_run: MakeRun) -> None:
-    """A level was added by a newer iolab: both means stand, no change is given, no finding and no effect."""
+def test_cell_has_no_ratio_to_a_baseline_of_a_different_method_version(make_run: MakeRun) -> None:
+    """Give both means, but no change, finding or effect for a level added by a newer iolab."""
     run = by_methods(make_run, lambda levels, _: 1 + levels[0], baseline={"mtu": "1500"})
     analysis = analyse(*run)
     old, new = estimates(analysis)["1500"], estimates(analysis)["9000"]
@@ -96,8 +96,8 @@ def test_a_cell_has_no_ratio_to_a_baseline_of_another_version(make_run: MakeRun)
     assert note.older_cells == 1
 
 
-def test_cells_with_a_baseline_of_their_own_version_keep_their_ratio(make_run: MakeRun) -> None:
-    """Two windows, the second of a newer version, each with its baseline."""
+def test_cell_keeps_its_ratio_to_a_baseline_of_the_same_method_version(make_run: MakeRun) -> None:
+    """Check two windows, the second of a newer version, each with its baseline."""
     run = by_methods(
         make_run,
         lambda levels, _: 1 + levels[1],
@@ -111,8 +111,8 @@ def test_cells_with_a_baseline_of_their_own_version_keep_their_ratio(make_run: M
     }  # fmt: skip
 
 
-def test_findings_and_effects_are_drawn_from_the_newest_version_alone(make_run: MakeRun) -> None:
-    """A third size of another version is ten times as fast: it is in no effect."""
+def test_findings_and_effects_use_only_the_newest_method_version(make_run: MakeRun) -> None:
+    """Exclude a third size of a different version that is ten times as fast."""
     run = by_methods(
         make_run,
         lambda levels, _: 1 if levels[0] == 2 else 2,
@@ -124,8 +124,8 @@ def test_findings_and_effects_are_drawn_from_the_newest_version_alone(make_run: 
     assert {finding.level for finding in analysis.findings} == {"9000"}
 
 
-def test_no_figure_over_levels_is_of_several_versions(make_run: MakeRun) -> None:
-    """The mean over sizes exists where all sizes are of one version."""
+def test_figure_over_levels_requires_one_method_version(make_run: MakeRun) -> None:
+    """Give the mean over sizes if all sizes have one version."""
 
     def summed(versions: Versions) -> int:
         records, plan = by_methods(make_run, versions)
@@ -135,8 +135,8 @@ def test_no_figure_over_levels_is_of_several_versions(make_run: MakeRun) -> None
     assert (summed(lambda *_: 2), summed(lambda levels, _: 1 + levels[0])) == (1, 0)
 
 
-def test_both_ways_over_one_way_is_not_given_for_different_versions(make_run: MakeRun) -> None:
-    """The pair is listed, without a ratio."""
+def test_direction_ratio_requires_one_method_version(make_run: MakeRun) -> None:
+    """List the pair without a ratio."""
     run = by_methods(
         make_run, lambda levels, _: 1 + levels[0], factors={"*.direction": ["one-way", "both-ways"]}
     )
@@ -146,10 +146,10 @@ def test_both_ways_over_one_way_is_not_given_for_different_versions(make_run: Ma
     assert (ratio.mean, ratio.min, ratio.max) == (None, None, None)
 
 
-def test_no_load_is_named_from_which_frames_are_lost_where_loss_is_by_several_versions(
+def test_loss_onset_requires_one_method_version(
     make_run: MakeRun,
 ) -> None:
-    """What was loss by the older version may be none by the newer."""
+    """Give no onset, because loss by the older version may be none by the newer."""
 
     def onsets(versions: Versions) -> int:
         records, plan = make_run(
@@ -164,16 +164,16 @@ def test_no_load_is_named_from_which_frames_are_lost_where_loss_is_by_several_ve
 
 
 def two_runs(make_run: MakeRun, first: Method, second: Method) -> tuple[StoredRun, StoredRun]:
-    """Two runs, each of one version."""
+    """Return two runs, each of one version."""
     a, b = (by_methods(make_run, lambda *_, of=method: of) for method in (first, second))
     return stored("before", a), stored("after", b)
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, 2), (2, 1), (None, 1), (3, None)])
-def test_runs_of_different_versions_stand_side_by_side_without_a_difference(
+def test_runs_of_different_method_versions_are_listed_without_a_ratio(
     make_run: MakeRun, first: Method, second: Method
 ) -> None:
-    """Both means, no ratio, no interval, no p-value, nothing overall; which metrics, and both versions."""
+    """List both means, the metrics, and both versions."""
     found = compare(*two_runs(make_run, first, second))
     assert {(each.ratio, each.ci, each.p_value) for each in found.cells} == {(None, None, None)}
     assert {(each.method_a, each.method_b, each.n_a, each.n_b) for each in found.cells} == {
@@ -186,8 +186,8 @@ def test_runs_of_different_versions_stand_side_by_side_without_a_difference(
     )
 
 
-def test_metrics_of_one_version_are_compared_beside_others_that_are_not(make_run: MakeRun) -> None:
-    """Only the cell that was measured by another version is without a ratio."""
+def test_cells_with_equal_method_versions_are_compared_even_if_others_differ(make_run: MakeRun) -> None:
+    """Omit only the ratio of the cell measured by a different version."""
     a = stored("before", by_methods(make_run, lambda *_: 1))
     b = stored("after", by_methods(make_run, lambda levels, _: 1 + levels[0]))
     found = compare(a, b)
@@ -197,16 +197,16 @@ def test_metrics_of_one_version_are_compared_beside_others_that_are_not(make_run
     assert overall.ratio == pytest.approx(1)
 
 
-def test_two_old_runs_of_one_schema_are_compared_and_that_is_said(make_run: MakeRun) -> None:
-    """Before methods had versions, a change of meaning raised the schema of trials."""
+def test_runs_without_method_versions_are_compared_if_their_schemas_are_equal(make_run: MakeRun) -> None:
+    """Rely on the schema, which a change of meaning raised before methods had versions."""
     a, b = (replace(run, trial_schema=2) for run in two_runs(make_run, None, None))
     found = compare(a, b)
     assert [each.ratio for each in found.cells] == [pytest.approx(1)] * 2
     assert found.warnings == (MethodsUnknown(trial_schema=2),)
 
 
-def test_old_runs_of_different_schemas_are_not_compared(make_run: MakeRun) -> None:
-    """What changed between the schemas may be the meaning of the figure."""
+def test_runs_without_method_versions_and_with_different_schemas_are_not_compared(make_run: MakeRun) -> None:
+    """Give no ratio, because the meaning may have changed between the schemas."""
     a, b = two_runs(make_run, None, None)
     found = compare(replace(a, trial_schema=1), replace(b, trial_schema=2))
     assert [each.ratio for each in found.cells] == [None] * 2

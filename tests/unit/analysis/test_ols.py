@@ -17,20 +17,20 @@ NORRIS = """0.1 0.2 338.8 337.4 118.1 118.2 888.0 884.6 9.2 10.1 228.1 226.5 668
 
 
 def published(name: str) -> tuple[Floats, Floats]:
-    """Design with intercept, and response, of a data set that statsmodels ships."""
+    """Return design with intercept, and response, of a data set that statsmodels ships."""
     data = getattr(sm.datasets, name).load_pandas()
     return np.asarray(sm.add_constant(data.exog), dtype=float), np.asarray(data.endog, dtype=float)
 
 
 def in_chunks(design: Floats, response: Floats, size: int) -> list[tuple[Floats, Floats]]:
-    """The rows, a few at a time."""
+    """Yield the rows in chunks."""
     return [(design[i : i + size], response[i : i + size]) for i in range(0, len(design), size)]
 
 
 @pytest.mark.parametrize("name", ["stackloss", "scotland", "cancer"])
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_fit_is_that_of_statsmodels(name: str, size: int) -> None:
-    """Coefficients, standard errors and residual agree to 1e-9, in however many chunks the rows come."""
+def test_least_squares_fit_agrees_with_statsmodels(name: str, size: int) -> None:
+    """Compare to 1e-9, for any number of chunks."""
     design, response = published(name)
     model = fit(in_chunks(design, response, size), design.shape[1])
     expected = sm.OLS(response, design / (norm := np.linalg.norm(design, axis=0))).fit(method="qr")
@@ -40,8 +40,8 @@ def test_fit_is_that_of_statsmodels(name: str, size: int) -> None:
     assert model.freedom == expected.df_resid
 
 
-def test_longley_gives_the_certified_values() -> None:
-    """NIST StRD, Longley: six nearly collinear predictors."""
+def test_fit_of_longley_data_gives_nists_certified_values() -> None:
+    """Fit NIST StRD Longley: six nearly collinear predictors."""
     design, response = published("longley")
     model = fit([(design, response)], 7)
     coefficients = [
@@ -57,8 +57,8 @@ def test_longley_gives_the_certified_values() -> None:
     assert model.variance**0.5 == pytest.approx(304.854073561965, rel=1e-9)
 
 
-def test_norris_gives_the_certified_values() -> None:
-    """NIST StRD, Norris: calibration of ozone monitors, y then x."""
+def test_fit_of_norris_data_gives_nists_certified_values() -> None:
+    """Fit NIST StRD Norris: calibration of ozone monitors, y then x."""
     pairs = np.array(NORRIS.split(), dtype=float).reshape(36, 2)
     model = fit([(np.column_stack([np.ones(36), pairs[:, 1]]), pairs[:, 0])], 2)
     np.testing.assert_allclose(model.coefficients, [-0.262323073774029, 1.00211681802045], rtol=1e-11)
@@ -66,8 +66,8 @@ def test_norris_gives_the_certified_values() -> None:
     assert model.variance**0.5 == pytest.approx(0.884796396144373, rel=1e-11)
 
 
-def test_aliased_columns_are_dropped_and_the_rest_is_as_without_them(random: np.random.Generator) -> None:
-    """A column that repeats others, or is 0, gets coefficient 0 and changes nothing."""
+def test_aliased_columns_get_coefficient_0_and_do_not_change_the_fit(random: np.random.Generator) -> None:
+    """Drop a column that repeats others, or is 0."""
     design = random.normal(size=(30, 4))
     more = np.column_stack([design[:, :2], design[:, 0] - 2 * design[:, 1], np.zeros(30), design[:, 2:]])
     response = random.normal(size=30)
@@ -78,8 +78,8 @@ def test_aliased_columns_are_dropped_and_the_rest_is_as_without_them(random: np.
     assert model.freedom == plain.freedom
 
 
-def test_a_contrast_has_the_value_and_error_of_statsmodels(random: np.random.Generator) -> None:
-    """Any combination of coefficients agrees with statsmodels' t_test."""
+def test_contrast_of_a_least_squares_fit_agrees_with_statsmodels(random: np.random.Generator) -> None:
+    """Compare any combination of coefficients with statsmodels' t_test."""
     design, response = published("stackloss")
     weights = np.array([1.0, 70.0, -20.0, 0.5])
     model = fit([(design, response)], 4)
@@ -90,8 +90,8 @@ def test_a_contrast_has_the_value_and_error_of_statsmodels(random: np.random.Gen
     assert (found.leverage * model.variance) ** 0.5 == pytest.approx(expected.sd[0, 0], rel=1e-9)
 
 
-def test_what_the_design_cannot_tell_has_no_contrast(random: np.random.Generator) -> None:
-    """Two columns that always change together cannot be separated, only their sum can."""
+def test_inseparable_columns_of_a_fit_have_no_contrast(random: np.random.Generator) -> None:
+    """Give a contrast for the sum of two columns that always change together, not for one."""
     column = random.normal(size=20)
     model = fit([(np.column_stack([column, column]), column * 3)], 2)
     assert contrast(model, np.array([1.0, 0.0])) is None
@@ -100,6 +100,6 @@ def test_what_the_design_cannot_tell_has_no_contrast(random: np.random.Generator
     assert both.value == pytest.approx(3.0)
 
 
-def test_without_degrees_of_freedom_the_variance_is_unknown() -> None:
-    """As many columns as rows fit exactly and say nothing about the error."""
+def test_variance_is_unknown_without_degrees_of_freedom() -> None:
+    """Fit as many columns as rows, which leaves no residual."""
     assert np.isnan(fit([(np.eye(3), np.arange(3.0))], 3).variance)

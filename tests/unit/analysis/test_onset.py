@@ -1,4 +1,4 @@
-"""A sweep of the offered load is stated as one, and what is arithmetic is left out."""
+"""Onset of loss in a sweep of the offered load; arithmetic consequences are left out."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ GBPS = (0.1, 0.5, 1.0, 2.0, 4.0)
 
 
 def sweep(later: Mapping[int, tuple[float, ...]]) -> Analysis:
-    """UDP over five offered loads and two MTUs, each of which may lose in its own way."""
+    """Return an analysis of UDP over five offered loads and two MTUs, each with its own loss."""
     random = np.random.default_rng(1)
 
     def value(_: str, levels: Levels, block: int) -> Values:
@@ -28,8 +28,8 @@ def sweep(later: Mapping[int, tuple[float, ...]]) -> Analysis:
     )
 
 
-def test_loss_begins_at_a_load_and_the_rates_are_no_findings() -> None:
-    """From 2 Gbit/s on, 39.8 % at 4; that 500 Mbit offered give five times 100 is not told."""
+def test_loss_onset_is_reported_and_rate_changes_between_loads_are_not_findings() -> None:
+    """Report the onset at 2 Gbit/s, and 39.8 % loss at 4; not that 500 Mbit/s is five times 100."""
     analysis = sweep({})
     (found,) = analysis.onsets
     assert (found.level, found.largest, found.conditions) == ("2Gbit", "4Gbit", {})
@@ -37,23 +37,23 @@ def test_loss_begins_at_a_load_and_the_rates_are_no_findings() -> None:
     assert {finding.factor for finding in analysis.findings} == {"links.lan.mtu"}
 
 
-def test_where_it_begins_elsewhere_each_says_under_which_condition() -> None:
-    """With MTU 9000 nothing is lost."""
+def test_loss_onset_that_differs_between_conditions_is_reported_per_condition() -> None:
+    """Report no loss with MTU 9000."""
     found = {each.conditions["links.lan.mtu"]: each.level for each in sweep({1: (0.0,) * 5}).onsets}
     assert found == {"1500": "2Gbit", "9000": None}
 
 
-def test_what_loses_at_a_load_and_not_at_a_higher_one_is_not_told() -> None:
-    """There is no load from which on it loses."""
+def test_loss_that_disappears_at_a_higher_load_has_no_onset() -> None:
+    """Report nothing, because no load exists from which on frames are lost."""
     assert sweep({1: (0.0, 0.2, 0.0, 0.0, 0.3)}).onsets == ()
 
 
 @pytest.mark.parametrize("labels", [("one-way", "both-ways"), ("uni", "bidi")])
 @pytest.mark.parametrize(("ratio", "told"), [(2.0, False), (1.5, True)])
-def test_both_ways_as_much_as_one_way_twice_is_no_finding(
+def test_both_ways_rate_that_is_twice_the_one_way_rate_is_not_a_finding(
     ratio: float, told: bool, labels: tuple[str, str]
 ) -> None:
-    """The rate is a sum; that the directions hinder each other is news."""
+    """Report a direction effect only beyond the sum."""
     random = np.random.default_rng(2)
 
     def value(_: str, levels: Levels, block: int) -> Values:
@@ -65,7 +65,7 @@ def test_both_ways_as_much_as_one_way_twice_is_no_finding(
 
 
 def udp_both_ways(baseline: str, lost: tuple[float, float]) -> Analysis:
-    """UDP at 500 Mbit/s in each direction; both ways some is lost, by MTU."""
+    """Return an analysis of UDP at 500 Mbit/s in each direction, with losses both ways, by MTU."""
     random = np.random.default_rng(3)
 
     def value(_: str, levels: Levels, block: int) -> Values:
@@ -81,10 +81,10 @@ def udp_both_ways(baseline: str, lost: tuple[float, float]) -> Analysis:
 
 
 @pytest.mark.parametrize("baseline", ["one-way", "both-ways"])
-def test_where_the_load_of_each_direction_is_set_the_directions_are_compared_and_not_their_sum(
+def test_with_a_configured_load_per_direction_the_rates_per_direction_are_compared(
     baseline: str,
 ) -> None:
-    """Losses of 3.5 and 5 % are news; that both ways carries almost twice one way was asked for."""
+    """Report losses of 3.5 and 5 %, not that both ways carries almost twice as much."""
     found = [each for each in udp_both_ways(baseline, (0.035, 0.05)).findings if each.factor == "*.direction"]
     assert found
     for each in found:
@@ -94,7 +94,7 @@ def test_where_the_load_of_each_direction_is_set_the_directions_are_compared_and
         assert 0.03 < lost < 0.055
 
 
-def test_where_the_directions_do_the_same_to_2_percent_nothing_is_said() -> None:
-    """A sum of what was asked for: the table says that it is one."""
+def test_direction_effect_below_2_percent_is_not_reported() -> None:
+    """Leave the sum of intended rates to the table."""
     found = udp_both_ways("one-way", (0.001, 0.012)).findings
     assert "*.direction" not in {each.factor for each in found}

@@ -19,7 +19,7 @@ URANIUM = [199.31, 199.53, 200.19, 200.82, 201.92, 201.95, 202.18, 245.57]
 
 
 def listed(values: list[float], **others: list[float]) -> Callable[..., dict[str, tuple[float, str]]]:
-    """Give the block's value of each metric."""
+    """Return a function that gives the block's value of each metric."""
     units = {"retransmits": "count", "host_steal_ratio": "ratio"}
     return lambda measure, levels, block: {
         "received_bps": (values[block - 1], "bit/s"),
@@ -27,50 +27,50 @@ def listed(values: list[float], **others: list[float]) -> Callable[..., dict[str
     }
 
 
-def test_the_published_outlier_is_marked_and_no_other() -> None:
-    """Of the eight uranium readings only the known one is marked."""
+def test_only_the_published_outlier_of_a_data_set_is_marked() -> None:
+    """Mark only the known one of the eight uranium readings."""
     marked = stand(np.array([URANIUM]), "bit/s").marked[0]
     assert marked.tolist() == [False] * 7 + [True]
 
 
-def test_robust_z_follows_its_formula() -> None:
-    """0.6745 (x - median) / MAD, worked by hand: median 201.37, MAD 0.995."""
+def test_robust_z_agrees_with_its_formula() -> None:
+    """Compute 0.6745 (x - median) / MAD by hand: median 201.37, MAD 0.995."""
     z = robust_z(np.array([URANIUM]))[0]
     assert z[-1] == pytest.approx(0.6745 * (245.57 - 201.37) / 0.995)
     assert z[0] == pytest.approx(0.6745 * (199.31 - 201.37) / 0.995)
 
 
-def test_jitter_of_a_tenth_of_a_percent_is_never_marked() -> None:
-    """However equal the others are, 0.1 % off has no reader."""
+def test_deviation_of_one_tenth_of_a_percent_is_never_an_outlier() -> None:
+    """Ignore a deviation of 0.1 %, however equal the other trials are."""
     assert not stand(np.array([[1e9, 1e9 + 1, 1e9 + 2, 1e9 + 1, 1.001e9]]), "bit/s").marked.any()
 
 
-def test_equal_trials_but_one_are_told_apart() -> None:
-    """Where the MAD is 0 the mean absolute deviation takes its place: the odd one of ten is marked."""
+def test_single_different_trial_among_equal_trials_is_an_outlier() -> None:
+    """Use the mean absolute deviation if the MAD is 0: the odd one of ten is marked."""
     assert stand(np.array([[5.0] * 9 + [6.0]]), "s").marked[0].tolist() == [False] * 9 + [True]
     assert not stand(np.array([[5.0] * 10]), "s").marked.any()
 
 
-def test_three_trials_are_too_few() -> None:
-    """Of three trials none can be called the odd one."""
+def test_three_trials_have_no_outlier() -> None:
+    """Mark none of three trials."""
     assert not stand(np.array([[1.0, 1.0001, 2.0]]), "bit/s").marked.any()
 
 
-def test_a_single_retransmit_is_no_outlier_but_a_thousand_are() -> None:
-    """Counts scatter by their square root (Poisson)."""
+def test_outliers_of_counts_allow_for_poisson_variation() -> None:
+    """Expect counts to vary by their square root."""
     assert not stand(np.array([[0.0, 0, 0, 0, 2]]), "count").marked.any()
     assert stand(np.array([[0.0, 0, 0, 0, 1000]]), "count").marked[0, 4]
 
 
-def test_normal_trials_are_hardly_ever_marked(random: np.random.Generator) -> None:
-    """Of 2000 cells with 5 trials at 2 % spread, fewer than 3 % get a mark; the bare rule marks 20 %."""
+def test_fewer_than_3_percent_of_normal_cells_have_an_outlier(random: np.random.Generator) -> None:
+    """Check 2000 cells with 5 trials at 2 % spread; the plain rule marks 20 %."""
     standing = stand(random.normal(1e9, 2e7, size=(2000, 5)), "bit/s")
     assert (np.abs(standing.robust_z) > 3.5).any(axis=1).mean() > 0.15
     assert standing.marked.any(axis=1).mean() < 0.03
 
 
-def test_marked_trials_stay_and_the_result_is_given_with_and_without(make_run: MakeRun) -> None:
-    """The mean keeps every trial; mean_without leaves the marked one out."""
+def test_outlier_stays_in_the_mean_and_a_second_mean_excludes_it(make_run: MakeRun) -> None:
+    """Keep every trial in the mean; leave the marked one out of mean_without."""
     values = [100.0, 101.0, 102.0, 103.0, 40.0]
     records, plan = make_run({"a": "x"}, 5, listed(values))
     analysis = analyse(records, plan)
@@ -83,16 +83,18 @@ def test_marked_trials_stay_and_the_result_is_given_with_and_without(make_run: M
     assert (mark.key, mark.block, mark.value, mark.beside) == ("tcp/(0,)/5", 5, 40.0, ())
 
 
-def test_an_index_counts_the_trials_that_exist(make_run: MakeRun) -> None:
-    """With block 2 missing, the mark of block 5 is the fourth value."""
+def test_outlier_index_counts_only_existing_trials(make_run: MakeRun) -> None:
+    """Give the fourth value as the mark of block 5 if block 2 is missing."""
     records, plan = make_run({"a": "x"}, 6, listed([100.0, 0.0, 102.0, 103.0, 40.0, 101.0]))
     (found,) = analyse([record for record in records if record.block != 2], plan).estimates
     assert found.outliers == (3,)
     assert found.values[3] == 40.0
 
 
-def test_a_marked_baseline_trial_leaves_its_pair_out_of_ratio_without(make_run: MakeRun) -> None:
-    """The cell itself has no mark, but one of its ratios is to a marked trial."""
+def test_pair_with_an_outlier_in_the_baseline_is_excluded_from_the_ratio_without_outliers(
+    make_run: MakeRun,
+) -> None:
+    """Exclude a ratio to a marked trial, even if the cell itself has no mark."""
     base, other = [100.0, 101.0, 102.0, 103.0, 40.0], [200.0, 202.0, 204.0, 206.0, 201.0]
     run = make_run(
         {"a": "xy"}, 5,
@@ -114,10 +116,10 @@ def test_a_marked_baseline_trial_leaves_its_pair_out_of_ratio_without(make_run: 
         ([0.0, 0, 0, 0, 0.01], [3.0, 1, 4, 2, 3], []),
     ],
 )
-def test_the_reason_is_what_else_was_unusual_in_the_same_trial(
+def test_outlier_reasons_are_the_other_unusual_figures_of_the_trial(
     make_run: MakeRun, steal: list[float], retransmits: list[float], codes: list[str]
 ) -> None:
-    """Stolen time first, then retransmits, else only that it lies apart."""
+    """List steal first, then retransmits, otherwise only the distance."""
     values = listed([100.0, 101, 102, 103, 40], host_steal_ratio=steal, retransmits=retransmits)
     marks = analyse(*make_run({"a": "x"}, 5, values)).outliers
     assert [
@@ -125,8 +127,8 @@ def test_the_reason_is_what_else_was_unusual_in_the_same_trial(
     ] == [codes]
 
 
-def test_what_rare_slow_trials_do_to_a_mean_is_said_of_all_cells_together(make_run: MakeRun) -> None:
-    """4 of 80 trials have 60 % of the rate: cells without one have intervals of undisturbed trials."""
+def test_effect_of_rare_slow_trials_is_reported_once_for_all_cells(make_run: MakeRun) -> None:
+    """Report 4 of 80 trials at 60 % of the rate: other cells have intervals of undisturbed trials."""
     random = np.random.default_rng(7)
 
     def value(_: str, levels: tuple[int, ...], block: int) -> dict[str, tuple[float, str]]:
@@ -139,8 +141,8 @@ def test_what_rare_slow_trials_do_to_a_mean_is_said_of_all_cells_together(make_r
     assert told.change_ratio == pytest.approx(-0.02, abs=0.002)
 
 
-def test_undisturbed_trials_leave_nothing_to_say_of_rare_ones(make_run: MakeRun) -> None:
-    """Some normal trials are marked by chance, on either side."""
+def test_undisturbed_trials_give_no_note_about_rare_slow_trials(make_run: MakeRun) -> None:
+    """Ignore normal trials that are marked by chance, on either side."""
 
     def told(seed: int) -> bool:
         random = np.random.default_rng(seed)

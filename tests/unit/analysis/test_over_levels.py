@@ -1,4 +1,4 @@
-"""Figures over the levels of a factor within a block, and ratios of them."""
+"""Figures over the levels of a factor within a block, and their ratios."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,13 +21,13 @@ CHANCE = np.random.default_rng(3).normal(1, 0.02, size=(5, 2, 3, 2))
 
 
 def rate(block: int, levels: Levels) -> float:
-    """Known figures: a rate per card, size and direction, with 2 % of chance."""
+    """Return a known rate per card, size and direction, with 2 % of noise."""
     card, size, direction = levels
     return float((1000.0, 4000.0)[card] / (1 + size) * (1, 1.5)[direction] * CHANCE[block - 1][levels])
 
 
 def analysed(*summaries: Summary, blocks: int = 5, drop: int = 0) -> Analysis:
-    """A run of every cell, less the last `drop` trials."""
+    """Return the analysis of a run of every cell, without the last `drop` trials."""
 
     def value(_: str, levels: Levels, block: int) -> Values:
         return {"forwarded_fps": (rate(block, levels), "frame/s")}
@@ -45,13 +45,13 @@ REDUCED: dict[str, Callable[..., object]] = {"mean": np.mean, "min": np.min, "ma
 
 
 def expected(statistic: Statistic, card: int, direction: int) -> np.ndarray:
-    """The figure of each block."""
+    """Return the figure of each block."""
     table = [[rate(block, (card, size, direction)) for size in range(3)] for block in range(1, 6)]
     return np.asarray(REDUCED[statistic](table, axis=1))
 
 
-def test_mean_least_and_largest_are_of_the_levels_of_one_block() -> None:
-    """And their mean over the blocks has the t interval that scipy gives of its logarithm."""
+def test_mean_minimum_and_maximum_are_taken_over_the_levels_within_a_block() -> None:
+    """Compute the t interval of the logarithm of their mean over blocks, like scipy."""
     found = analysed(SUMMARY).levels_figures
     assert len(found) == 2 * 2 * 3
     for each in found:
@@ -66,8 +66,8 @@ def test_mean_least_and_largest_are_of_the_levels_of_one_block() -> None:
         assert (each.over, each.levels, set(each.cell)) == ("size", FACTORS["size"], {"card", "direction"})
 
 
-def test_ratios_between_two_levels_are_taken_within_the_block() -> None:
-    """Both ways over one way of each figure; geometric mean, t interval on logarithms."""
+def test_ratios_between_two_levels_are_taken_within_a_block() -> None:
+    """Divide both ways by one way for each figure: geometric mean, t interval on logarithms."""
     found = analysed(SUMMARY).levels_ratios
     assert [(each.cell, each.statistic) for each in found] == [
         ({"card": card}, name) for name in ("mean", "min", "max") for card in FACTORS["card"]
@@ -81,8 +81,8 @@ def test_ratios_between_two_levels_are_taken_within_the_block() -> None:
         assert (each.ci.low, each.ci.high) == pytest.approx((np.exp(low), np.exp(high)))
 
 
-def test_a_block_that_lacks_a_level_is_left_out_and_counted() -> None:
-    """Its mean would be of other levels: the last trial is of virtio, 1518, both ways."""
+def test_block_that_lacks_a_level_is_excluded_and_counted() -> None:
+    """Exclude the last block, whose trial of virtio, 1518, both ways is missing."""
     found = analysed(SUMMARY, drop=1)
     lacking = [each for each in found.levels_figures if each.left_out]
     assert {tuple(each.cell.values()) for each in lacking} == {("virtio", "both-ways")}
@@ -90,8 +90,8 @@ def test_a_block_that_lacks_a_level_is_left_out_and_counted() -> None:
     assert {(each.cell["card"], each.n) for each in found.levels_ratios} == {("e1000", 5), ("virtio", 4)}
 
 
-def test_cells_without_a_figure_are_named_with_the_levels_that_they_have() -> None:
-    """A row that a table does not have must not look as if nobody had measured it."""
+def test_cells_without_a_figure_over_levels_are_named_with_their_levels() -> None:
+    """Name a missing row, which must not look as if it had not been measured."""
 
     def value(_: str, levels: Levels, block: int) -> Values:
         return {"forwarded_fps": (rate(block, levels), "frame/s")}
@@ -105,8 +105,8 @@ def test_cells_without_a_figure_are_named_with_the_levels_that_they_have() -> No
     ]
 
 
-def test_a_cell_whose_blocks_each_lack_a_level_is_named_as_left_out() -> None:
-    """It has every level, but never in one block."""
+def test_cell_whose_blocks_all_lack_a_level_is_named_as_left_out() -> None:
+    """Name a cell that has every level, but never in one block."""
 
     def value(_: str, levels: Levels, block: int) -> Values:
         return {"forwarded_fps": (rate(block, levels), "frame/s")}
@@ -123,8 +123,8 @@ def test_a_cell_whose_blocks_each_lack_a_level_is_named_as_left_out() -> None:
     }
 
 
-def test_cells_of_other_levels_are_not_compared() -> None:
-    """One way has three sizes and both ways two: no ratio of their means has a meaning."""
+def test_cells_with_different_levels_are_not_compared() -> None:
+    """Give no ratio of the means of three sizes one way and two both ways."""
 
     def value(_: str, levels: Levels, block: int) -> Values:
         return {"forwarded_fps": (rate(block, levels), "frame/s")}
@@ -135,14 +135,14 @@ def test_cells_of_other_levels_are_not_compared() -> None:
     assert {each.levels for each in found.levels_figures} == {("64", "512", "1518"), ("64", "512")}
 
 
-def test_nothing_is_summed_up_where_nobody_asks() -> None:
-    """Nor over a factor that the measure does not have."""
+def test_without_summarise_there_are_no_figures_over_levels() -> None:
+    """Give none over a factor that the measure does not have, either."""
     found = analysed()
     assert (found.levels_figures, found.levels_ratios) == ((), ())
 
 
-def test_the_rate_of_each_direction_stands_beside_their_sum() -> None:
-    """Where the trials have it."""
+def test_figures_over_levels_include_the_rate_per_direction() -> None:
+    """Give it if the trials have it."""
 
     def value(_: str, levels: Levels, block: int) -> Values:
         fps = rate(block, levels)

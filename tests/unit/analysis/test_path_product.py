@@ -1,4 +1,4 @@
-"""What a path holds: by the delay of one way and of both, where all cells have the same path."""
+"""Bandwidth-delay product of a path: one way and round trip, if all cells have the same path."""
 
 import pytest
 
@@ -39,8 +39,10 @@ factors:
         ({"RATE": "100kpps"}, None),
     ],
 )
-def test_a_path_holds_its_rate_times_its_delay(changes: dict[str, str], held: PathProduct | None) -> None:
-    """The published 14.3 MB are of one way; nothing is said of a stream that does not cross the path."""
+def test_bandwidth_delay_product_is_given_one_way_and_round_trip(
+    changes: dict[str, str], held: PathProduct | None
+) -> None:
+    """Give 14.3 MB one way, as published; nothing for a stream outside the path."""
     text = TEXT
     for word, value in ({"RATE": "1Gbit", "TO": "far", "DELAYS": "114.36ms"} | changes).items():
         text = text.replace(word, value)
@@ -51,16 +53,16 @@ def test_a_path_holds_its_rate_times_its_delay(changes: dict[str, str], held: Pa
         assert (found.one_way_bytes, found.round_trip_bytes) == (14_295_000, 28_590_000)
 
 
-def test_a_cable_whose_path_is_declared_holds_what_was_declared() -> None:
-    """Nobody emulates it: rate and round-trip time are those that the user knows."""
+def test_declared_path_of_a_cable_gives_its_bandwidth_delay_product() -> None:
+    """Use the rate and the round-trip time that the user declared."""
     experiment = parse(CABLE, "file.yaml")
     found = path_product("tcp", list(cells(experiment)), experiment)
     assert found == PathProduct(10_000_000_000, 20_000_000, 40_000_000)
     assert found.round_trip_bytes == 50_000_000
 
 
-def test_a_declared_path_of_a_link_that_is_made_is_an_error() -> None:
-    """What iolab makes has the rate and the delay of its wire."""
+def test_declared_path_on_a_link_that_iolab_creates_is_refused() -> None:
+    """Refuse it: a link of iolab has the rate and the delay of its wire."""
     with pytest.raises(InputError, match="`path` on a link that iolab creates"):
         parse(
             CABLE.replace("cable: true, ", "").replace("host, ssh: far", "netns").replace("host}", "netns}"),

@@ -1,4 +1,4 @@
-"""Published figures beside a run."""
+"""Published figures compared with a run."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -37,7 +37,7 @@ TWO = HEAD + "rate,e1000,forwarded_fps,mean,20000,frame/s\nrate,virtio,forwarded
 CARDS = (100.0, 400.0)
 STUDIES = ROOT / "tests" / "unit" / "experiment" / "studies"
 DIFFERENT = {"rate-control": {"links.wire.shape"}}
-"""Factors of which levels were published that the lab has not."""
+"""Factors with published levels that the lab does not have."""
 
 
 def run_of_two_cards() -> tuple[list[TrialRecord], Plan]:
@@ -51,8 +51,8 @@ def run_of_two_cards() -> tuple[list[TrialRecord], Plan]:
     )
 
 
-def test_every_cell_of_a_figure_gets_a_row_with_both_ratios_to_the_baseline() -> None:
-    """A factor that the file does not name is free; published 50 : 20 stands beside measured 400 : 100."""
+def test_each_cell_of_a_published_figure_gets_a_row_with_both_ratios() -> None:
+    """Leave a factor free that the file does not name; compare published 50 : 20 with measured 400 : 100."""
     records, plan = run_of_two_cards()
     found = lay_beside(parse_published(TWO, "x.csv"), "x.csv", "run", plan, analyse(records, plan))
     assert [(row.cell["nic"], row.cell["direction"]) for row in found.rows] == [
@@ -63,16 +63,16 @@ def test_every_cell_of_a_figure_gets_a_row_with_both_ratios_to_the_baseline() ->
     assert found.without == ()
 
 
-def test_units_are_brought_to_those_of_the_run() -> None:
-    """639 Mbit/s is 639e6 bit/s; 7.1 % is 0.071."""
+def test_published_units_are_converted_to_those_of_the_run() -> None:
+    """Convert 639 Mbit/s to 639e6 bit/s, and 7.1 % to 0.071."""
     text = HEAD + "tcp,a,received_bps,mean,639,Mbit/s\nudp,a,loss_ratio,mean,7.1,%\n"
     assert [(each.value, each.unit) for each in parse_published(text, "x.csv")] == [
         (639e6, "bit/s"), (pytest.approx(0.071), "ratio"),
     ]  # fmt: skip
 
 
-def test_a_change_that_was_published_alone_stands_beside_the_runs_own() -> None:
-    """Only percent against the baseline were published: nothing is made up that could be a rate."""
+def test_published_change_without_a_rate_is_compared_with_the_change_of_the_run() -> None:
+    """Derive no rate if only percentages relative to the baseline were published."""
     records, plan = run_of_two_cards()
     figures = parse_published(HEAD + "rate,virtio,forwarded_fps,mean,-33,% vs baseline\n", "x.csv")
     found = lay_beside(figures, "x.csv", "run", plan, analyse(records, plan))
@@ -82,8 +82,8 @@ def test_a_change_that_was_published_alone_stands_beside_the_runs_own() -> None:
     assert found.rows[0].measured_ratio == 4.0
 
 
-def test_a_figure_of_another_kind_than_its_baseline_has_no_change() -> None:
-    """The published change stays; in the place of the run's is the reason."""
+def test_emulated_cell_has_no_measured_ratio_to_a_native_baseline() -> None:
+    """Keep the published change, and give the reason in place of the run's."""
     records, plan = run_of_two_cards()
     mark = (Emulated(machines=("dut",)),)
     emulated = [
@@ -97,18 +97,16 @@ def test_a_figure_of_another_kind_than_its_baseline_has_no_change() -> None:
     assert any(row.published_ratio == 2.5 for row in found.rows)
 
 
-def test_a_figure_that_the_run_lacks_is_told() -> None:
-    """It is neither dropped nor compared with something else."""
+def test_published_figure_without_a_measured_cell_is_listed() -> None:
+    """Neither drop it nor compare it with something else."""
     records, plan = run_of_two_cards()
     figures = parse_published(TWO + "rate,vmxnet3,forwarded_fps,mean,1,frame/s\n", "x.csv")
     found = lay_beside(figures, "x.csv", "run", plan, analyse(records, plan))
     assert [each.cell for each in found.without] == [{"nic": "vmxnet3"}]
 
 
-def test_where_no_cell_is_alike_the_nearest_stand_beside_the_published_means_and_differences_are_told() -> (
-    None
-):
-    """Host queues 1+1 and 8+8 were published, the run has none: rows have both labels, ratios those of equal cards."""
+def test_published_figures_without_an_equal_cell_are_compared_with_the_nearest_cells() -> None:
+    """Compare published host queues 1+1 and 8+8 with a run without them; ratios are those of equal NICs."""
     records, plan = run_of_two_cards()
     head = "measure,nic,queues,metric,statistic,value,unit\n"
     lines = [
@@ -128,8 +126,8 @@ def test_where_no_cell_is_alike_the_nearest_stand_beside_the_published_means_and
     assert (found.rows[-1].published_ratio, found.rows[-1].measured_ratio) == (2.5, 4.0)
 
 
-def test_differences_are_those_of_the_rows_that_are_shown() -> None:
-    """Other queues and a repeated trial of a card that the run lacks say nothing of its own cards."""
+def test_only_label_differences_of_the_shown_rows_are_listed() -> None:
+    """Ignore other queues and a repeated trial of a NIC that the run lacks."""
     records, plan = run_of_two_cards()
     text = (
         "measure,nic,queues,trial,metric,statistic,value,unit\n"
@@ -142,26 +140,26 @@ def test_differences_are_those_of_the_rows_that_are_shown() -> None:
     assert found.reference == {"nic": "e1000"}
 
 
-def test_a_run_without_any_counterpart_is_refused() -> None:
-    """The message names the first figure."""
+def test_run_without_any_matching_cell_is_refused() -> None:
+    """Name the first figure in the message."""
     records, plan = run_of_two_cards()
     figures = parse_published(HEAD + "tcp,e1000,received_bps,mean,1,bit/s\n", "x.csv")
     with pytest.raises(InputError, match="tcp received_bps"):
         lay_beside(figures, "x.csv", "run", plan, analyse(records, plan))
 
 
-def test_figures_of_another_experiment_are_refused_even_of_the_same_metric() -> None:
-    """Where nothing that was varied is the same, no cell is the nearest."""
+def test_figures_of_a_different_experiment_are_refused_even_with_equal_metrics() -> None:
+    """Require at least one equal level for the nearest cell."""
     records, plan = run_of_two_cards()
     text = "measure,pair,metric,statistic,value,unit\nrate,1 to 2,forwarded_fps,mean,1,frame/s\n"
-    with pytest.raises(InputError, match="no cell of run for any figure"):
+    with pytest.raises(InputError, match="no cell in run that matches a published figure"):
         lay_beside(parse_published(text, "x.csv"), "x.csv", "run", plan, analyse(records, plan))
 
 
-def test_a_run_without_figures_is_told_as_such() -> None:
-    """A run of which every trial failed has no names that could be wrong."""
+def test_run_without_figures_is_refused_with_that_reason() -> None:
+    """Report that every trial failed, because no name can be wrong."""
     records, plan = run_of_two_cards()
-    with pytest.raises(InputError, match="no trial of it has ended well"):
+    with pytest.raises(InputError, match="no trial succeeded"):
         lay_beside(parse_published(TWO, "x.csv"), "x.csv", "run", plan, analyse(records[:0], plan))
 
 
@@ -173,12 +171,12 @@ def test_a_run_without_figures_is_told_as_such() -> None:
         (HEAD + "rate,e1000,forwarded_fps,mean,fast,frame/s\n", "fast"),
         (HEAD + "rate,e1000,forwarded_fps,mode,1,frame/s\n", "mode"),
         (HEAD + "rate,e1000,forwarded_fps,mean,1,furlong\n", "furlong"),
-        (HEAD + "rate,e1000,forwarded_fps\n", "another number of columns"),
+        (HEAD + "rate,e1000,forwarded_fps\n", "a line with more or fewer columns"),
         (HEAD + 'rate,"e1000,forwarded_fps\n', "reading published figures"),
     ],
 )
-def test_a_bad_file_is_told_with_its_line(text: str, told: str) -> None:
-    """No traceback, and the first line is 1."""
+def test_malformed_file_is_refused_with_its_line(text: str, told: str) -> None:
+    """Count lines from 1, and show no traceback."""
     with pytest.raises(InputError) as caught:
         parse_published(text, "x.csv")
     assert told in str(caught.value)
@@ -188,8 +186,8 @@ def test_a_bad_file_is_told_with_its_line(text: str, told: str) -> None:
     ("name", "count"),
     [("xen-vlan", 60), ("kvm-forwarding", 200), ("rate-control", 10), ("iscsi", 23), ("long-path", 5)],
 )
-def test_the_published_figures_of_the_studies_can_be_read(name: str, count: int) -> None:
-    """Each is a figure of a measure that the study has, at levels that it has where it has the factor."""
+def test_published_figures_of_the_studies_are_readable(name: str, count: int) -> None:
+    """Require a measure of the study, and its levels if it has the factor."""
     path = ROOT / "labs" / "published" / f"{name}.csv"
     figures = parse_published(path.read_text(), path.name)
     assert len(figures) >= count
@@ -202,8 +200,8 @@ def test_the_published_figures_of_the_studies_can_be_read(name: str, count: int)
             assert figure.cell[factor] in levels[factor], figure
 
 
-def test_a_figure_of_a_disk_program_is_of_a_phase_and_a_block() -> None:
-    """Other columns are factors; what is no size in the column of sizes is refused with its line."""
+def test_figure_of_a_disk_program_has_a_phase_and_a_block_size() -> None:
+    """Read other columns as factors; refuse a size that is none, with its line."""
     head = "measure,path,metric,part,block_bytes,statistic,value,unit\n"
     (figure,) = parse_published(head + "thput,iSCSI,disk_bytes_per_s,read,1048576,mean,7,MiB/s\n", "x.csv")
     assert figure.metric == Quantity("disk_bytes_per_s", Dimensions(part="read", block_bytes=1 << 20))
@@ -213,8 +211,8 @@ def test_a_figure_of_a_disk_program_is_of_a_phase_and_a_block() -> None:
     assert "x.csv:2" in str(caught.value)
 
 
-def test_figures_over_levels_stand_beside_the_runs_own_over_the_same_levels() -> None:
-    """`over` names the factor; the run sums it up on demand, and never lays a single cell beside such a figure."""
+def test_published_figures_over_levels_are_compared_with_the_same_figures_of_the_run() -> None:
+    """Compute the run's figures over the factor in `over`; compare no single cell with them."""
     records, plan = make_run(
         {"nic": ["e1000", "virtio"], "size": ["64", "1518"]},
         2,
@@ -232,8 +230,8 @@ def test_figures_over_levels_stand_beside_the_runs_own_over_the_same_levels() ->
         lay_beside(figures, "x.csv", "run", plan, analyse(records, plan))
 
 
-def test_least_and_largest_over_levels_are_laid_beside_others_also_where_a_label_differs() -> None:
-    """A run that pins nothing stands beside published pins: what was taken over trials by its means, this whole."""
+def test_minimum_and_maximum_over_levels_are_compared_even_if_a_label_differs() -> None:
+    """Compare a run without pins with published pins; means over trials, this whole."""
     records, plan = make_run(
         {"nic": ["e1000", "virtio"], "pin": ["none", "auto"], "size": ["64", "1518"]},
         1,
@@ -269,8 +267,8 @@ DISK_PHASES = {
 
 
 @pytest.mark.parametrize("name", STUDY_FILES)
-def test_every_published_figure_names_a_metric_and_a_cell_that_its_lab_produces(name: str) -> None:
-    """Else `compare` would leave its row out."""
+def test_every_published_figure_names_a_metric_and_a_cell_of_its_lab(name: str) -> None:
+    """Check this, because `compare` would leave out a row without a match."""
     experiment = load(LABS / f"{name}.yaml")
     every = tuple(cells(experiment))
     factors = {factor.name for factor in experiment.factors}
@@ -307,7 +305,7 @@ def _produced(
 
 
 def _quantities(setup: Setup, measure: Measure) -> Iterator[tuple[Quantity, str]]:
-    """Yield what a measure gives, with units."""
+    """Yield the quantities of a measure, with units."""
     if isinstance(measure, Packets):
         yield from ((Quantity(name), "frame/s") for name in FORWARDING.leading)
     if isinstance(measure, DiskMeasure):

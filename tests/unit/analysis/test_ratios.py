@@ -17,18 +17,18 @@ Table = dict[tuple[int, ...], list[float]]
 
 
 def pick(estimates: Sequence[Estimate], **cell: str) -> Estimate:
-    """The estimate of the leading metric of exactly this cell."""
+    """Return the estimate of the leading metric of exactly this cell."""
     (found,) = [own for own in estimates if dict(own.cell) == cell and own.metric == Quantity("received_bps")]
     return found
 
 
 def rates(table: Table) -> Callable[..., dict[str, tuple[float, str]]]:
-    """Give the listed value per cell and block."""
+    """Return the listed value per cell and block."""
     return lambda measure, levels, block: {"received_bps": (table[levels][block - 1], "bit/s")}
 
 
 def test_ratio_is_the_geometric_mean_of_same_block_ratios(make_run: MakeRun) -> None:
-    """Each trial is divided by its own block's baseline trial, so that drift of the host cancels."""
+    """Divide each trial by the baseline trial of its block, so that drift cancels out."""
     table: Table = {(0,): [100.0, 50.0, 200.0, 80.0], (1,): [110.0, 60.0, 220.0, 88.0]}
     run = make_run({"mtu": ["1500", "9000"]}, 4, rates(table), baseline={"mtu": "1500"})
     found = pick(analyse(*run).estimates, mtu="9000")
@@ -41,24 +41,24 @@ def test_ratio_is_the_geometric_mean_of_same_block_ratios(make_run: MakeRun) -> 
     assert found.p_value == pytest.approx(stats.ttest_1samp(logs, 0).pvalue, rel=1e-9)
 
 
-def test_the_baseline_itself_is_1_without_interval(make_run: MakeRun) -> None:
-    """Its ratio is 1 by definition: no interval, no p-value."""
+def test_baseline_has_ratio_1_without_an_interval(make_run: MakeRun) -> None:
+    """Give no interval and no p-value, because the ratio is 1 by definition."""
     table: Table = {(0,): [100.0, 50.0, 200.0, 80.0], (1,): [110.0, 60.0, 220.0, 88.0]}
     run = make_run({"mtu": ["1500", "9000"]}, 4, rates(table), baseline={"mtu": "1500"})
     found = pick(analyse(*run).estimates, mtu="1500")
     assert (found.ratio, found.ratio_ci, found.p_value) == (1.0, None, None)
 
 
-def test_three_blocks_give_a_ratio_but_no_interval(make_run: MakeRun) -> None:
-    """Below four pairs the ratio stands alone."""
+def test_three_blocks_give_a_ratio_without_an_interval(make_run: MakeRun) -> None:
+    """Give only the ratio below four pairs."""
     table: Table = {(0,): [1.0, 1.0, 1.0], (1,): [2.0, 2.0, 2.1]}
     found = pick(analyse(*make_run({"a": "xy"}, 3, rates(table), baseline={"a": "x"})).estimates, a="y")
     assert found.ratio == pytest.approx((2 * 2 * 2.1) ** (1 / 3))
     assert (found.ci, found.ratio_ci, found.p_value) == (None, None, None)
 
 
-def test_pairs_without_a_baseline_trial_are_left_out_and_counted(make_run: MakeRun) -> None:
-    """A missing or zero baseline trial costs a pair; ratio_n says how many are left."""
+def test_pairs_without_a_baseline_trial_are_excluded_from_ratio_n(make_run: MakeRun) -> None:
+    """Drop the pair of a missing or zero baseline trial; ratio_n is the number of remaining pairs."""
     table: Table = {(0,): [1.0, 0.0, 1.0, 1.0, 1.0, 1.0], (1,): [2.0, 9.0, 2.0, 2.0, 2.0, 2.0]}
     records, plan = make_run({"a": "xy"}, 6, rates(table), baseline={"a": "x"})
     found = pick(analyse([r for r in records if r.key != "tcp/(0,)/6"], plan).estimates, a="y")
@@ -66,8 +66,8 @@ def test_pairs_without_a_baseline_trial_are_left_out_and_counted(make_run: MakeR
     assert found.ratio == pytest.approx(2.0)
 
 
-def test_other_factors_stay_as_they_are(make_run: MakeRun) -> None:
-    """The baseline of a cell is the cell that differs in the baseline's factors only."""
+def test_baseline_of_a_cell_differs_only_in_the_baselines_factors(make_run: MakeRun) -> None:
+    """Keep the levels of all other factors."""
     table: Table = {(0, 0): [10.0], (0, 1): [100.0], (1, 0): [20.0], (1, 1): [500.0]}
     run = make_run(
         {"mtu": ["1500", "9000"], "direction": ["one", "both"]}, 1, rates(table), baseline={"mtu": "1500"}
@@ -77,8 +77,8 @@ def test_other_factors_stay_as_they_are(make_run: MakeRun) -> None:
     assert pick(estimates, mtu="9000", direction="both").ratio == pytest.approx(5)
 
 
-def test_sub_factors_that_the_baseline_lacks_are_dropped(make_run: MakeRun) -> None:
-    """Every number of queues of vhost is compared with the one e1000, which has none."""
+def test_baseline_lookup_ignores_sub_factors_that_the_baseline_lacks(make_run: MakeRun) -> None:
+    """Compare every number of queues of vhost with the one e1000, which has none."""
     table: Table = {(0, -1): [10.0], (1, 0): [20.0], (1, 1): [30.0]}
     run = make_run(
         {"nic": ["e1000", "vhost"], "queues": ["1", "4"]},
@@ -94,15 +94,15 @@ def test_sub_factors_that_the_baseline_lacks_are_dropped(make_run: MakeRun) -> N
     ]
 
 
-def test_a_measure_that_the_baselines_factor_does_not_touch_has_no_ratio(make_run: MakeRun) -> None:
-    """Without the factor there is nothing to compare with."""
+def test_measure_that_the_baselines_factor_does_not_affect_has_no_ratio(make_run: MakeRun) -> None:
+    """Give no ratio without the factor."""
     run = make_run({"mtu": ["1500"], "a": "xy"}, 1, rates({(-1, 0): [1.0], (-1, 1): [2.0]}),
                    baseline={"mtu": "1500"}, cells=[(-1, 0), (-1, 1)])  # fmt: skip
     assert [own.ratio for own in analyse(*run).estimates] == [None, None]
 
 
-def test_ratios_that_reach_0_are_averaged_as_they_are(make_run: MakeRun) -> None:
-    """A logarithm of 0 does not exist: the arithmetic mean of the ratios and its interval, and no p-value."""
+def test_ratios_with_a_zero_are_averaged_arithmetically(make_run: MakeRun) -> None:
+    """Average arithmetically, with an interval and no p-value, because 0 has no logarithm."""
     table: Table = {(0,): [1.0, 1.0, 1.0, 1.0], (1,): [0.0, 1.0, 0.5, 0.5]}
     found = pick(analyse(*make_run({"a": "xy"}, 4, rates(table), baseline={"a": "x"})).estimates, a="y")
     assert found.ratio == pytest.approx(0.5)
@@ -111,10 +111,10 @@ def test_ratios_that_reach_0_are_averaged_as_they_are(make_run: MakeRun) -> None
     assert found.p_value is None
 
 
-def test_p_values_are_corrected_over_the_cells_compared(
+def test_p_values_are_holm_corrected_over_the_compared_cells(
     make_run: MakeRun, random: np.random.Generator
 ) -> None:
-    """Three cells against one baseline: Holm over three, per metric."""
+    """Correct three cells against one baseline by Holm over three, per metric."""
     table: Table = {(level,): list(random.lognormal(0.02 * level, 0.02, size=5)) for level in range(4)}
     estimates = analyse(*make_run({"a": "wxyz"}, 5, rates(table), baseline={"a": "w"})).estimates
     raw = sorted(stats.ttest_1samp(np.log(table[(k,)]) - np.log(table[(0,)]), 0).pvalue for k in (1, 2, 3))
@@ -123,8 +123,8 @@ def test_p_values_are_corrected_over_the_cells_compared(
     assert found == pytest.approx(list(expected), rel=1e-9)
 
 
-def test_the_interval_of_a_ratio_is_of_its_logarithm(make_run: MakeRun, random: np.random.Generator) -> None:
-    """The interval of the ratio follows the same rule as that of the mean, and holds the ratio."""
+def test_ratio_interval_is_computed_on_logarithms(make_run: MakeRun, random: np.random.Generator) -> None:
+    """Apply the same rule as for the mean."""
     table: Table = {(0,): list(random.lognormal(20, 0.02, 10)), (1,): list(random.lognormal(20.1, 0.02, 10))}
     found = pick(analyse(*make_run({"a": "xy"}, 10, rates(table), baseline={"a": "x"})).estimates, a="y")
     assert found.ci is not None

@@ -1,4 +1,4 @@
-"""A shaper judged by windows of four lengths: what passes, what fails, and what is suggested."""
+"""Shaper checks by windows of four lengths: passes, failures, and suggestions."""
 
 from collections.abc import Sequence
 
@@ -20,9 +20,9 @@ measure: {tcp: {kind: stream, from: a, to: b, duration: 1s}}
 """
 FRAME_BYTES = 1514
 EVEN = {scale: 100e6 + FRAME_BYTES * 8e9 / scale for scale in SCALES_NS}
-"""Most in each window of a stream of 100 Mbit/s, one frame per gap."""
+"""Maximum in each window of a stream of 100 Mbit/s, one frame per gap."""
 TRAINS = {scale: 100e6 + 45 * FRAME_BYTES * 8e9 / scale for scale in SCALES_NS}
-"""The same of one that comes in super-frames."""
+"""The same for a stream of super-frames."""
 
 
 def judged(
@@ -32,7 +32,7 @@ def judged(
     direction: str = "a.eth0->b.eth0",
     warnings: Sequence[TrialWarning] = (),
 ) -> Judged:
-    """Return what is found of a shaper at a.eth0."""
+    """Return the result for a shaper on a.eth0."""
     experiment = parse(TEXT.replace("SHAPE", f"{{at: a.eth0, rate: 100Mbit, {shape}}}"), "file.yaml")
     setup = Resolver(experiment).setup(next(cells(experiment)))
     metrics = Metrics(
@@ -47,23 +47,23 @@ def judged(
 
 @pytest.mark.parametrize("shape", ["qdisc: pacer", "qdisc: htb, burst: 2K", "qdisc: tbf, burst: 32K"])
 @pytest.mark.parametrize("direction", ["a.eth0->b.eth0", "->b.eth0"])
-def test_one_frame_per_gap_passes(shape: str, direction: str) -> None:
-    """As does one frame more, or what the burst allows."""
+def test_shaper_that_sends_one_frame_per_gap_passes_the_check(shape: str, direction: str) -> None:
+    """Accept one frame more, too, and the allowed burst."""
     found = judged(shape, EVEN, direction=direction)
     assert (found.passed, found.advice) == (True, ())
     assert [check.window_ns for check in found.checks if check.what is Kept.WINDOW] == list(SCALES_NS)
 
 
-def test_trains_beyond_the_burst_fail_and_shorter_super_frames_are_suggested() -> None:
-    """What the burst allows passes; a larger train than it does not."""
+def test_trains_longer_than_the_burst_fail_and_a_lower_gso_max_segs_is_suggested() -> None:
+    """Accept a burst within the limit, and refuse a larger train."""
     assert judged("qdisc: tbf, burst: 100K", TRAINS).passed
     found = judged("qdisc: htb, burst: 10K", TRAINS)
     assert not found.passed
     assert {advice.key: advice.value for advice in found.advice} == {"gso_max_segs": 6, "burst": 10_240}
 
 
-def test_a_pacer_that_caught_up_too_fast_is_suggested_a_burst_of_two_frames() -> None:
-    """One that has a burst keeps that; where its host cost it rate, the rate is not judged."""
+def test_burst_of_two_frames_is_suggested_for_a_pacer_that_catches_up_too_fast() -> None:
+    """Keep an existing burst; do not judge a rate that the host reduced."""
     (advice,) = judged("qdisc: pacer", TRAINS).advice
     assert (advice.key, advice.value) == ("burst", 3036)
     assert judged("qdisc: pacer, burst: 100K", TRAINS).passed
@@ -74,28 +74,28 @@ def test_a_pacer_that_caught_up_too_fast_is_suggested_a_burst_of_two_frames() ->
     )
 
 
-def test_a_rate_that_is_not_reached_fails_and_a_larger_bucket_is_suggested() -> None:
-    """The bucket holds what a timer tick brings, the queue 50 ms."""
+def test_rate_that_is_not_reached_fails_and_a_larger_burst_is_suggested() -> None:
+    """Suggest a bucket for one timer tick, and a queue of 50 ms."""
     found = judged("qdisc: tbf, burst: 2K", EVEN, mean_bps=30e6)
     assert [check.held for check in found.checks] == [True, False, True, True, True, True]
     assert {advice.key: advice.value for advice in found.advice} == {"burst": 50_000, "limit": 625_000}
 
 
-def test_a_rate_above_the_asked_one_fails() -> None:
-    """By more than one percent."""
+def test_rate_more_than_1_percent_too_high_fails() -> None:
+    """Refuse a rate that is more than one percent too high."""
     assert not judged("qdisc: pacer", EVEN, mean_bps=102e6).passed
     assert judged("qdisc: pacer", EVEN, mean_bps=100.5e6).passed
 
 
-def test_a_host_without_cpus_excuses_too_little_and_trains_but_no_rate_above_the_asked_one() -> None:
-    """What sends less, or at once, may have waited; nothing makes a host send more."""
+def test_cpu_steal_excuses_a_low_rate_and_trains_but_not_a_high_rate() -> None:
+    """Excuse only what a wait for a CPU explains; no wait makes a host send more."""
     stolen = (WatchStolen(at="b.eth0", stolen_ratio=0.2),)
     assert judged("qdisc: pacer", EVEN, mean_bps=95e6, warnings=stolen).verdict is Kind.NOT_JUDGED
     assert judged("qdisc: pacer", TRAINS, warnings=stolen).verdict is Kind.NOT_JUDGED
     assert judged("qdisc: pacer", EVEN, mean_bps=102e6, warnings=stolen).verdict is Kind.FAILED
 
 
-def test_a_shaper_that_nothing_watches_is_an_error_that_says_what_to_add() -> None:
-    """Windows before the shaper are no windows behind it."""
+def test_unwatched_shaper_is_an_error_that_names_the_watch_to_add() -> None:
+    """Refuse windows before the shaper."""
     with pytest.raises(InputError, match=r"watch: \[b\.eth0\]"):
         judged("qdisc: pacer", EVEN, direction="b.eth0->a.eth0")

@@ -1,4 +1,4 @@
-"""A shaper judged class by class: what each gets alone and beside others, and where the host's doing is no verdict."""
+"""Shaper checks per class: rates alone and under contention, and no verdict on effects of the host."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def judged(
     most_bps: float = 60e6,
     warnings: tuple[TrialWarning, ...] = (),
 ) -> Judged:
-    """Return what is found of the shaper, whose port as a whole keeps to the sum of these flows."""
+    """Return the result for a shaper whose port conforms to the sum of these flows."""
     experiment = parse(TEXT.replace("QDISC", qdisc).replace("CEIL", ceil), "file.yaml")
     setup = Resolver(experiment).setup(next(cells(experiment)))
     mean_bps = sum(bps for _, bps, _ in flows)
@@ -33,7 +33,7 @@ def judged(
 
 
 def of_class(found: Judged, name: str) -> dict[Kept, bool]:
-    """Return which checks of a class held; of windows, whether all did."""
+    """Return the checks of a class and whether they hold; for windows, whether all do."""
     assert found.classes is not None
     (one,) = (each for each in found.classes if each.name == name)
     held: dict[Kept, bool] = {}
@@ -42,16 +42,16 @@ def of_class(found: Judged, name: str) -> dict[Kept, bool]:
     return held
 
 
-def test_classes_that_share_a_line_have_their_rates() -> None:
-    """Each is judged by its own flow: at least its rate, at most its ceil, and no trains."""
+def test_classes_that_get_their_rates_on_a_shared_line_pass() -> None:
+    """Check each class by its own flow: at least its rate, at most its ceil, and no trains."""
     found = judged(sent("a", 40e6, (0, 1)), sent("b", 20e6, (0, 1)))
     assert of_class(found, "one") == {Kept.CEIL: True, Kept.SHARE: True, Kept.WINDOW: True}
     assert of_class(found, "two") == {Kept.CEIL: True, Kept.SHARE: True, Kept.WINDOW: True}
     assert found.verdict is Kind.PASSED
 
 
-def test_a_class_that_takes_what_is_anothers_is_told_though_the_port_keeps_its_rate() -> None:
-    """The port as a whole has what it should, so only the classes show it."""
+def test_class_below_its_rate_fails_even_if_the_port_conforms() -> None:
+    """Detect it only by the classes, because the port conforms as a whole."""
     found = judged(sent("a", 30e6, (0, 1)), sent("b", 30e6, (0, 1)))
     assert all(check.held for check in found.checks)
     assert not of_class(found, "one")[Kept.SHARE]
@@ -59,8 +59,8 @@ def test_a_class_that_takes_what_is_anothers_is_told_though_the_port_keeps_its_r
     assert found.verdict is Kind.FAILED
 
 
-def test_a_class_alone_has_its_ceil() -> None:
-    """And no more; without a ceil it keeps to its rate, and the port cannot be full."""
+def test_class_that_sends_alone_gets_its_ceil() -> None:
+    """Allow no more than the ceil; without a ceil the class keeps its rate."""
     assert of_class(judged(sent("a", 60e6, (0, 1))), "one")[Kept.ALONE]
     assert not of_class(judged(sent("a", 51e6, (0, 1))), "one")[Kept.ALONE]
     without = judged(sent("b", 20e6, (0, 1)), ceil="", most_bps=20e6)
@@ -68,8 +68,8 @@ def test_a_class_alone_has_its_ceil() -> None:
     assert of_class(judged(sent("b", 24e6, (0, 1)), ceil="", most_bps=24e6), "two")[Kept.CEIL] is False
 
 
-def test_alone_and_beside_others_are_told_apart_in_one_trial() -> None:
-    """The second joins in the middle."""
+def test_class_alone_and_class_under_contention_are_judged_in_one_trial() -> None:
+    """Start the second class in the middle."""
     first, second = sent("a", 60e6, (0, 0.5)), sent("a", 40e6, (0.5, 1))
     flow = first[2].dimensions
     both = Series(
@@ -81,14 +81,14 @@ def test_alone_and_beside_others_are_told_apart_in_one_trial() -> None:
     assert found == {Kept.CEIL: True, Kept.ALONE: True, Kept.SHARE: True, Kept.WINDOW: True}
 
 
-def test_windows_in_which_a_class_begins_or_ends_do_not_lower_its_rate() -> None:
-    """A third of a second is 28 windows of 12 ms, and half of two of them would be 3.6 %."""
+def test_windows_at_the_start_and_end_of_a_class_do_not_lower_its_rate() -> None:
+    """Ignore partial windows: half of two of 28 windows of 12 ms would be 3.6 %."""
     assert of_class(judged(sent("a", 60e6, (0.105, 0.435))), "one")[Kept.ALONE]
     assert of_class(judged(sent("a", 60e6, (0.105, 0.435)), sent("b", 20e6, (0.9, 1))), "one")[Kept.ALONE]
 
 
-def test_trains_of_a_class_fail_and_the_burst_of_htb_allows_them() -> None:
-    """Ten frames at once are nine too many for a pacer."""
+def test_trains_of_a_shaper_class_fail_the_check_unless_the_htb_burst_allows_them() -> None:
+    """Count ten frames at once as nine too many for a pacer."""
     flows = sent("a", 40e6, (0, 1), train=10), sent("b", 20e6, (0, 1))
     assert not of_class(judged(*flows), "one")[Kept.WINDOW]
     assert of_class(judged(*flows), "two")[Kept.WINDOW]
@@ -96,12 +96,12 @@ def test_trains_of_a_class_fail_and_the_burst_of_htb_allows_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("warnings", "kind"), [((), Kind.FAILED), ((STOLEN,), Kind.NOT_JUDGED)], ids=["calm", "stolen"]
+    ("warnings", "kind"), [((), Kind.FAILED), ((STOLEN,), Kind.NOT_JUDGED)], ids=["idle host", "cpu steal"]
 )
-def test_a_window_that_holds_too_much_is_not_judged_where_the_host_was_held_up(
+def test_window_violation_during_cpu_steal_is_not_judged(
     warnings: tuple[TrialWarning, ...], kind: Kind
 ) -> None:
-    """The reason is beside it; a rate that is missed over all the time is judged even then."""
+    """Give the reason; judge a rate that is missed over the whole trial even then."""
     flows = sent("a", 40e6, (0, 1), train=10), sent("b", 20e6, (0, 1))
     found = judged(*flows, most_bps=9e9, warnings=warnings)
     assert found.verdict is kind
@@ -111,8 +111,8 @@ def test_a_window_that_holds_too_much_is_not_judged_where_the_host_was_held_up(
     assert unfair.verdict is Kind.FAILED
 
 
-def test_classes_are_not_judged_where_flows_are_not_told_apart() -> None:
-    """The port is, and what to add is said; a class that sent nothing is no failure."""
+def test_classes_are_not_judged_if_flows_are_not_distinguished() -> None:
+    """Judge the port, name the missing key, and skip a class that sent nothing."""
     experiment = parse(TEXT.replace("QDISC", "pacer").replace("CEIL", ""), "file.yaml")
     setup = Resolver(experiment).setup(next(cells(experiment)))
     metrics = Metrics(

@@ -1,4 +1,4 @@
-"""No change is given between cells that are not of one kind: emulated and not, or with other iSCSI sessions."""
+"""No change is given between cells of different kinds: emulated and native, or with different iSCSI sessions."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -18,12 +18,12 @@ RATES = {(0,): 100.0, (1,): 80.0, (2,): 40.0}
 
 
 def path_of(trial: TrialRecord) -> str:
-    """Return the level of a trial, which is in its key."""
+    """Return the level of a trial from its key."""
     return (LOCAL, ISCSI, GUEST)[int(trial.key.split("(")[1][0])]
 
 
 def made(make_run: MakeRun, baseline: str = LOCAL) -> tuple[list[TrialRecord], Plan]:
-    """Return a run of three ways to a disk, five blocks."""
+    """Return a run of three paths to a disk, five blocks."""
     return make_run(
         {"path": [LOCAL, ISCSI, GUEST]},
         5,
@@ -33,7 +33,7 @@ def made(make_run: MakeRun, baseline: str = LOCAL) -> tuple[list[TrialRecord], P
 
 
 def emulated(trials: Iterable[TrialRecord], *paths: str) -> list[TrialRecord]:
-    """Say of the trials of some paths that a machine was emulated."""
+    """Mark the trials of some paths as emulated."""
     mark = (Emulated(machines=("pc2vm",)),)
     return [
         replace(each, result=replace(each.result, warnings=mark)) if path_of(each) in paths else each
@@ -44,7 +44,7 @@ def emulated(trials: Iterable[TrialRecord], *paths: str) -> list[TrialRecord]:
 def with_session(
     trials: Iterable[TrialRecord], sizes: dict[str, float], asked: str = ""
 ) -> list[TrialRecord]:
-    """Add what the sessions of some paths agreed on; on one of them it was asked for."""
+    """Add negotiated session parameters to some paths; on one of them they were requested."""
     part = Dimensions(part="FirstBurstLength")
 
     def of(each: TrialRecord) -> TrialRecord:
@@ -62,8 +62,8 @@ def rates(trials: list[TrialRecord], plan: Plan) -> dict[str, Estimate]:
     return {each.cell["path"]: each for each in found if each.metric.name == "received_bps"}
 
 
-def test_an_emulated_cell_has_no_change_against_one_that_is_not(make_run: MakeRun) -> None:
-    """The two that are not emulated keep theirs; the reason is named in the place of the third."""
+def test_emulated_cell_has_no_ratio_to_a_native_baseline(make_run: MakeRun) -> None:
+    """Keep the ratios of the two native cells, and name the reason for the third."""
     trials, plan = made(make_run)
     found = rates(emulated(trials, GUEST), plan)
     assert found[ISCSI].ratio == pytest.approx(0.806, abs=0.001)
@@ -71,16 +71,16 @@ def test_an_emulated_cell_has_no_change_against_one_that_is_not(make_run: MakeRu
     assert found[GUEST].mean == pytest.approx(43.0)
 
 
-def test_two_emulated_cells_have_a_change(make_run: MakeRun) -> None:
-    """How functional figures relate to one another may be read."""
+def test_emulated_cell_has_a_ratio_to_an_emulated_baseline(make_run: MakeRun) -> None:
+    """Allow comparisons among emulated figures."""
     trials, plan = made(make_run, baseline=ISCSI)
     found = rates(emulated(trials, ISCSI, GUEST), plan)
     assert found[GUEST].ratio == pytest.approx(43 / 83, abs=0.002)
     assert (found[LOCAL].ratio, found[LOCAL].apart) == (None, "emulated")
 
 
-def test_findings_and_effects_do_without_a_cell_of_another_kind(make_run: MakeRun) -> None:
-    """No sentence says that the emulated guest is slower than the local disk."""
+def test_findings_and_effects_exclude_emulated_cells(make_run: MakeRun) -> None:
+    """Do not state that the emulated guest is slower than the local disk."""
     trials, plan = made(make_run)
     of_all, of_some = analyse(trials, plan), analyse(emulated(trials, GUEST), plan)
     assert any(GUEST in str(each) for each in of_all.findings)
@@ -88,16 +88,16 @@ def test_findings_and_effects_do_without_a_cell_of_another_kind(make_run: MakeRu
     assert not any(GUEST in str(each) for each in of_some.findings)
 
 
-def test_without_a_baseline_the_emulated_cells_are_left_out_of_findings(make_run: MakeRun) -> None:
-    """The others are still compared."""
+def test_without_a_baseline_findings_exclude_emulated_cells(make_run: MakeRun) -> None:
+    """Compare the other cells."""
     trials, plan = made(make_run)
     found = analyse(emulated(trials, GUEST), replace(plan, baseline={})).findings
     assert found
     assert not any(GUEST in str(each) for each in found)
 
 
-def test_sessions_that_agreed_on_other_values_unasked_share_no_change(make_run: MakeRun) -> None:
-    """Equal values, and one cell without a session, change nothing."""
+def test_cells_with_different_negotiated_iscsi_parameters_have_no_ratio(make_run: MakeRun) -> None:
+    """Accept equal values, and a cell without a session."""
     trials, plan = made(make_run, baseline=ISCSI)
     found = rates(with_session(trials, {ISCSI: 65536.0, GUEST: 262144.0}), plan)
     assert (found[GUEST].ratio, found[GUEST].apart) == (None, "session-differs")
@@ -106,8 +106,8 @@ def test_sessions_that_agreed_on_other_values_unasked_share_no_change(make_run: 
     assert same[GUEST].ratio is not None
 
 
-def test_values_that_were_asked_for_are_what_is_compared(make_run: MakeRun) -> None:
-    """A factor that sets them is the question, not a doubt."""
+def test_cells_with_different_requested_iscsi_parameters_have_a_ratio(make_run: MakeRun) -> None:
+    """Treat a factor that sets the parameters as the question, not as a doubt."""
     trials, plan = made(make_run, baseline=ISCSI)
     found = rates(with_session(trials, {ISCSI: 65536.0, GUEST: 262144.0}, asked=GUEST), plan)
     assert found[GUEST].ratio == pytest.approx(43 / 83, abs=0.002)

@@ -1,4 +1,4 @@
-"""The public list of planted causes: every case can be read, and scores say what they mean."""
+"""The public list of planted causes: every case is readable, and grades are correct."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ NAMES = sorted(path.name for path in CASES.glob("*.yaml"))
 
 
 def problems_of(text: str, name: str) -> str:
-    """Return why an experiment is refused as it is written; empty: it is not."""
+    """Return why an experiment is refused; empty: it is valid."""
     try:
         parse(text, name)
     except InputError as error:
@@ -27,8 +27,8 @@ def problems_of(text: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_case_names_only_what_exists(name: str) -> None:
-    """Its experiment is valid or refused as it says, its codes are known, and its machines and ports exist."""
+def test_planted_case_refers_only_to_existing_codes_machines_and_ports(name: str) -> None:
+    """Check that its experiment is valid or refused as stated."""
     case = read_case(CASES / name)
     problems = problems_of(case.experiment, name)
     if problems:
@@ -54,7 +54,7 @@ def test_a_case_names_only_what_exists(name: str) -> None:
 def trial(
     limit: str, place: str | None, *seen: dict[str, Any], doubt: str = "", **more: Any
 ) -> dict[str, Any]:
-    """A trial as `iolab show --json` has it."""
+    """Return a trial as in `iolab show --json`."""
     stated = [{"code": "lost-at", "parameters": one, "text": ""} for one in seen]
     doubted = {"code": "place-unknown", "parameters": {}, "text": doubt} if doubt else None
     verdict = {
@@ -70,23 +70,23 @@ def trial(
 CASE = read_case(CASES / "tcp-tbf-next-hop.yaml")
 
 
-def test_the_right_limit_at_another_place_is_wrong_unless_it_is_doubted() -> None:
-    """Only what is stated as certain can be wrong."""
+def test_right_limit_at_the_wrong_place_is_graded_wrong_unless_doubtful() -> None:
+    """Grade only a certain verdict as wrong."""
     assert score(CASE, [trial("shaper", "a.eth1")]).grade is Grade.NAMED
     assert score(CASE, [trial("shaper", "b.eth0")]).grade is Grade.WRONG
     assert score(CASE, [trial("shaper", "b.eth0", doubt="perhaps")]).grade is Grade.DOUBTFUL
     assert score(CASE, [trial("unexplained", None)]).grade is Grade.DOUBTFUL
 
 
-def test_the_worst_trial_counts_and_a_failed_one_is_wrong() -> None:
-    """A case is named when each of its trials is."""
+def test_worst_trial_determines_the_grade_and_a_failed_trial_is_wrong() -> None:
+    """Count a case as named if each of its trials is."""
     good, failed = trial("shaper", "a.eth1"), trial("shaper", "a.eth1", status="failed")
     assert score(CASE, [good, failed]).grade is Grade.WRONG
     assert score(CASE, []).grade is Grade.WRONG
 
 
-def test_a_false_mark_is_wrong() -> None:
-    """The case says which marks nothing in it justifies."""
+def test_unjustified_warning_is_graded_wrong() -> None:
+    """Use the case's list of warnings that nothing justifies."""
     marked = trial("shaper", "a.eth1", warnings=[{"code": "foreign-traffic"}])
     assert score(CASE, [marked]).grade is Grade.WRONG
 
@@ -101,20 +101,20 @@ def test_a_false_mark_is_wrong() -> None:
         (({"clauses": [{"code": "x", "passed_bps": 9.0}]}, {"rate_bps": 1.0}), False),
     ],
 )
-def test_a_verdict_contradicts_itself_by_its_figures(
+def test_verdict_that_its_figures_contradict_is_detected(
     seen: tuple[dict[str, Any], ...], *, contradicts: bool
 ) -> None:
-    """Figures of one flow are compared with each other, never with those of another."""
+    """Compare figures of one flow with each other, never with those of a different flow."""
     assert bool(score(CASE, [trial("shaper", "a.eth1", *seen)]).contradictions) is contradicts
 
 
-def test_names_of_cases_say_what_they_are_about() -> None:
-    """The beginning of a name selects the cases of one subject."""
+def test_names_of_planted_cases_begin_with_their_subject() -> None:
+    """Allow the selection of cases by subject."""
     assert all("-" in case.name for case in all_cases())
 
 
-def test_a_figure_outside_its_range_or_absent_is_wrong() -> None:
-    """By its name and the dimensions that the case names."""
+def test_figure_outside_its_range_or_missing_is_graded_wrong() -> None:
+    """Find the figure by name and by the dimensions that the case names."""
     case = read_case(CASES / "watch-trains-slow-line.yaml")
     about = {"direction": "a.eth0->b.eth0", "window_ns": 12_000}
     right = [

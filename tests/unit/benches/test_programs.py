@@ -1,4 +1,4 @@
-"""The benches themselves: each says how it is run, and where one is named, it exists."""
+"""The benches themselves: each documents its command line, and every named bench exists."""
 
 import re
 import subprocess
@@ -16,8 +16,8 @@ NAMED = re.compile(
 TEXTS = ("*.md", "*.py", "*.rs", "*.toml", "*.sh", "Makefile")
 
 
-def test_every_program_says_what_it_measures_and_how_it_is_run() -> None:
-    """The first line of each is what `python -m benches --list` shows of it."""
+def test_every_bench_documents_its_purpose_and_command_line() -> None:
+    """Check the first line, which `python -m benches --list` shows."""
     found = dict(programs())
     assert {name.partition("/")[0] for name in found} == set(FOLDERS)
     for name, about in found.items():
@@ -28,16 +28,16 @@ def test_every_program_says_what_it_measures_and_how_it_is_run() -> None:
 
 
 @pytest.mark.parametrize("name", ["truth.search", "faults.kill", "cost.plan_100k"])
-def test_help_shows_every_argument(name: str) -> None:
-    """Without root, and without a lab."""
+def test_help_of_a_bench_shows_every_argument(name: str) -> None:
+    """Run without root and without a lab."""
     argv = [sys.executable, "-m", f"benches.{name}", "--help"]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
     assert f"usage: python -m benches.{name}" in done.stdout
     assert "(default: " in done.stdout
 
 
-def test_arguments_are_read_by_their_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words in their order, several at the end, and options anywhere."""
+def test_arguments_of_a_bench_are_parsed_by_their_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accept positional words, several at the end, and options anywhere."""
     table = (
         Argument("rounds", 5, "how often"),
         Argument("kinds", ("a", "b"), "which", allowed=("a", "b"), several=True),
@@ -53,15 +53,15 @@ def test_arguments_are_read_by_their_table(monkeypatch: pytest.MonkeyPatch) -> N
         assert (asked.rounds, list(asked.kinds), asked.fast) == (rounds, kinds, fast)
 
 
-def test_an_argument_that_is_absent_need_not_be_an_allowed_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its default says that nothing was asked for."""
+def test_default_of_an_argument_need_not_be_one_of_its_allowed_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the default mean that nothing was requested."""
     monkeypatch.setattr(sys, "argv", ["bench"])
     assert arguments("About.", Argument("only", "", "one part", allowed=("a", "b"))).only == ""
 
 
 @pytest.mark.parametrize("word", ["often", "3 c"])
-def test_a_word_that_is_not_allowed_is_refused(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the words that are."""
+def test_argument_outside_the_allowed_words_is_refused(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """List the allowed words."""
     monkeypatch.setattr(sys, "argv", ["bench", *word.split()])
     with pytest.raises(SystemExit):
         arguments(
@@ -69,8 +69,8 @@ def test_a_word_that_is_not_allowed_is_refused(word: str, monkeypatch: pytest.Mo
         )
 
 
-def test_a_bench_that_is_named_exists() -> None:
-    """On pages, in tests and in other benches."""
+def test_every_bench_named_in_the_repository_exists() -> None:
+    """Check pages, tests and other benches."""
     listed = subprocess.run(["git", "ls-files", *TEXTS], cwd=ROOT, capture_output=True, text=True, check=True)
     named = {
         (match["name"].replace(".", "/"), path)
@@ -87,6 +87,6 @@ def _exists(path: Path) -> bool:
     return path.is_dir() or path.with_suffix(".py").exists() or path.with_suffix(".yaml").exists()
 
 
-def test_a_word_that_no_bench_has_runs_none() -> None:
-    """A mistyped name is no success."""
+def test_unknown_bench_name_exits_with_status_1() -> None:
+    """Do not accept a mistyped name as success."""
     assert main(["no-such-bench"]) == 1

@@ -1,4 +1,4 @@
-"""What the benches of truth take for right, doubtful and wrong."""
+"""Grading rules of the truth benches: right, doubtful and wrong."""
 
 import re
 
@@ -35,51 +35,51 @@ def figure(
     upper: float | None = None,
     sustained: float | None = None,
 ) -> Figure:
-    """A figure of a device that does 100 000 frames/s."""
+    """Return a figure of a device that forwards 100 000 frames/s."""
     return Figure(100_000.0, found, frozenset(marks), lower, upper, sustained)
 
 
-def test_a_rate_within_one_percent_is_right_whatever_its_marks() -> None:
-    """No mark makes a true figure false."""
+def test_rate_within_1_percent_is_graded_right_despite_any_warning() -> None:
+    """Ignore warnings of a true figure."""
     assert grade_figure(figure(99_000.0), REASONS) is Grade.RIGHT
     assert grade_figure(figure(101_000.0, DISTURBED), REASONS) is Grade.RIGHT
 
 
-def test_a_rate_that_a_queue_took_up_is_marked_only_beside_the_true_one() -> None:
-    """The mark gives the sustained rate, and that one is right."""
+def test_wrong_rate_with_a_queue_warning_is_marked_only_if_the_sustained_rate_is_right() -> None:
+    """Require the sustained rate in the warning, and that it is right."""
     assert grade_figure(figure(101_100.0), REASONS) is Grade.WRONG
     assert grade_figure(figure(130_000.0, QUEUE), REASONS) is Grade.WRONG
     assert grade_figure(figure(130_000.0, QUEUE, sustained=120_000.0), REASONS) is Grade.WRONG
     assert grade_figure(figure(130_000.0, QUEUE, sustained=100_200.0), REASONS) is Grade.MARKED
 
 
-def test_a_mark_with_another_reason_does_not_help() -> None:
-    """A mark that every trial could have explains nothing."""
+def test_warning_with_an_unrelated_reason_does_not_excuse_a_wrong_rate() -> None:
+    """Ignore a warning that every trial could have."""
     assert grade_figure(figure(150_000.0, "slower-path"), REASONS) is Grade.WRONG
 
 
-def test_a_disturbed_host_and_a_weak_generator_explain_too_little_and_never_too_much() -> None:
-    """Nobody forwards more because a thread was held up."""
+def test_host_stalls_and_generator_limits_excuse_only_a_low_rate() -> None:
+    """Excuse no high rate: no stall makes a device forward more."""
     for mark in (DISTURBED, "generator-limited"):
         assert grade_figure(figure(60_000.0, mark), REASONS) is Grade.MARKED
         assert grade_figure(figure(130_000.0, mark), REASONS) is Grade.WRONG
 
 
-def test_a_partial_search_is_marked_right_where_its_bounds_hold_the_truth() -> None:
-    """A search that came to no end says what it knows: its bounds."""
+def test_partial_search_is_marked_if_its_bounds_contain_the_true_rate() -> None:
+    """Accept the bounds of an unfinished search."""
     assert grade_figure(figure(90_000.0, PARTIAL, lower=90_000.0, upper=110_000.0), REASONS) is Grade.MARKED
     assert grade_figure(figure(90_000.0, PARTIAL, lower=90_000.0, upper=95_000.0), REASONS) is Grade.WRONG
     assert grade_figure(figure(140_000.0, PARTIAL, lower=130_000.0), REASONS) is Grade.WRONG
 
 
-def test_no_rate_where_one_exists_is_wrong_without_a_mark() -> None:
-    """No figure is no excuse."""
+def test_missing_rate_without_a_warning_is_graded_wrong() -> None:
+    """Require a warning for a missing figure."""
     assert grade_figure(figure(None), REASONS) is Grade.WRONG
     assert grade_figure(figure(None, PARTIAL, upper=120_000.0), REASONS) is Grade.MARKED
 
 
-def test_a_verdict_must_name_the_place_or_the_part_and_what_is_wrong_with_it() -> None:
-    """A place, the part of the instrument, and words where the place alone says too little."""
+def test_verdict_is_right_only_if_it_names_the_place_or_part_and_the_fault() -> None:
+    """Require a place, the part of the instrument, and words if the place alone is ambiguous."""
     hop = Blame("hop", "dut.eth1", "400 frames were dropped at dut.eth1 (qdisc)")
     assert grade_verdict(hop, ("dut.eth1",)) is Grade.RIGHT
     assert grade_verdict(hop, ("dut.eth0",)) is Grade.WRONG
@@ -87,27 +87,27 @@ def test_a_verdict_must_name_the_place_or_the_part_and_what_is_wrong_with_it() -
     assert grade_verdict(Blame("generator", "generator", ""), ("host", "generator")) is Grade.RIGHT
 
 
-def test_a_verdict_that_names_no_cause_is_in_doubt_and_the_host_is_a_cause() -> None:
-    """To blame the host for what a device did is to name a wrong cause."""
+def test_unexplained_verdict_is_doubtful_and_a_host_verdict_on_a_device_fault_is_wrong() -> None:
+    """Grade blaming the host for a device's fault as wrong."""
     assert grade_verdict(Blame("unexplained", "", ""), ("dut.eth1",)) is Grade.DOUBT
     assert grade_verdict(Blame("host", "", "held up"), ("dut.eth1",)) is Grade.WRONG
 
 
-def test_a_wrong_cause_that_is_given_in_doubt_is_in_doubt() -> None:
-    """What is wanted is no wrong verdict given without doubt."""
+def test_wrong_cause_with_a_doubt_is_graded_doubtful() -> None:
+    """Accept a wrong verdict if it is doubtful."""
     blame = Blame("host", "", "held up", doubt="too little was calm")
     assert grade_verdict(blame, ("dut.eth1",)) is Grade.DOUBT
     assert grade_verdict(blame, ("host",)) is Grade.RIGHT
 
 
-def test_where_nothing_is_wrong_nothing_may_be_blamed() -> None:
-    """Not even the host."""
+def test_verdict_that_names_any_cause_is_graded_wrong_if_there_is_no_fault() -> None:
+    """Do not blame the host either."""
     assert grade_verdict(Blame("none", "", ""), ()) is Grade.RIGHT
     assert grade_verdict(Blame("host", "", ""), ()) is Grade.WRONG
 
 
-def test_the_tally_holds_only_without_a_silent_error() -> None:
-    """A figure, a verdict or a frame."""
+def test_tally_fails_on_a_silent_error_in_figure_verdict_or_balance() -> None:
+    """Count a figure, a verdict or a frame."""
     good = Outcome("good", Grade.RIGHT, Grade.RIGHT, 0)
     marked = Outcome("marked", Grade.MARKED, Grade.DOUBT, 0)
     assert tally([good, marked]).holds
@@ -117,57 +117,57 @@ def test_the_tally_holds_only_without_a_silent_error() -> None:
     assert tally([good, marked]).doubtful == 1
 
 
-def test_the_true_rate_is_the_load_that_loses_what_the_goal_allows() -> None:
-    """A device of 25 000 frames/s loses 1 % of 25 253."""
+def test_true_rate_is_the_load_whose_loss_ratio_equals_the_goal() -> None:
+    """Expect 25 253 frames/s for a device of 25 000 at 1 % loss."""
     assert RateCase(tbf(25_000, 64), "fast", "af_xdp", loss_ratio=0.01).truth_fps == pytest.approx(
         25_252.5, abs=0.1
     )
 
 
-def test_two_equal_directions_carry_twice_as_much() -> None:
-    """Both lose at the same load."""
+def test_true_rate_of_two_equal_directions_is_twice_that_of_one() -> None:
+    """Expect losses of both at the same load."""
     both = RateCase(tbf(25_000, 64), "fast", "af_xdp", "both-ways", loss_ratio=0.01)
     assert both.truth_fps == pytest.approx(50_505.1, abs=0.1)
     assert both.places == ("dut.eth1", "dut.eth0")
 
 
-def test_the_slower_direction_bounds_both_and_is_where_frames_are_lost() -> None:
-    """At 25 510 each 510 are lost one way and none the other: 1 % of both."""
+def test_slower_direction_limits_the_true_rate_of_both_ways() -> None:
+    """Expect 510 lost of 25 510 one way and none the other: 1 % of both."""
     uneven = RateCase(tbf(25_000, 64, back_fps=50_000), "fast", "af_xdp", "both-ways", loss_ratio=0.01)
     assert uneven.truth_fps == pytest.approx(51_020.4, abs=0.1)
     assert uneven.places == ("dut.eth1",)
 
 
-def test_others_take_their_part_of_a_shaper_and_none_of_a_rule_before_it() -> None:
-    """They leave by the port, and never come in by the other."""
+def test_cross_traffic_reduces_the_true_rate_of_a_shaper_but_not_of_a_policer() -> None:
+    """Let foreign frames leave by the port of the shaper, not enter by the policer's."""
     others = Company("", 10_000)
     shaped = RateCase(tbf(50_000, 64), "fast", "af_xdp", loss_ratio=0.0, company=others)
     ruled = RateCase(policer(50_000, 64), "fast", "af_xdp", loss_ratio=0.0, company=others)
     assert (shaped.truth_fps, ruled.truth_fps) == (40_000, 50_000)
 
 
-def test_a_rule_drops_where_frames_come_in_and_a_shaper_where_they_leave() -> None:
-    """So verdicts are held against the right port of each."""
+def test_policer_drops_at_the_ingress_port_and_shaper_at_the_egress_port() -> None:
+    """Compare verdicts with the right port of each."""
     assert policer(25_000, 64).places[OUT] == ("dut.eth0",)
     assert tbf(25_000, 64).places[BACK] == ("dut.eth0",)
 
 
-def test_cases_that_differ_have_names_that_differ() -> None:
-    """A case is chosen and reported by its name."""
+def test_rate_cases_have_unique_names() -> None:
+    """Select and report each case by its name."""
     names = [case.name for case in rate_cases()]
     assert len(set(names)) == len(names)
 
 
-def test_a_case_runs_if_all_words_of_one_name_are_among_its_own() -> None:
-    """Whole words, in any order."""
+def test_case_selection_matches_whole_words_in_any_order() -> None:
+    """Require all words of one name."""
     name = RateCase(tbf(25_000, 64), "fast", "af_xdp").name
     assert is_wanted(name, [])
     assert is_wanted(name, ["policer", "fast tbf"])
     assert not is_wanted(name, ["tbf 5000", "mlr"])
 
 
-def test_verdicts_are_named_as_the_cases_expect_them() -> None:
-    """A limit and a port or a machine, no types and no quotes."""
+def test_verdict_names_have_the_form_that_the_cases_expect() -> None:
+    """Use a limit and a port or a machine, without types and quotes."""
     expected = {word for fault in STREAM_FAULTS for word in fault.verdict}
     assert named(Limit.SHAPER, AtPort(port="a.eth1")) in expected
     assert named(Limit.WINDOW, AtMachine(machine="far")) in expected

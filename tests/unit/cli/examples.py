@@ -1,4 +1,4 @@
-"""An experiment file, and a host that lacks everything."""
+"""An experiment file, and a host without any program."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The commands that need no lab: exit codes, messages for wrong input, and that nothing ends in a traceback."""
+"""Commands that need no lab: exit codes, messages on invalid input, and no traceback."""
 
 import json
 import re
@@ -19,22 +19,22 @@ from iolab.store.folder import create_folder
 
 @pytest.fixture(autouse=True)
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in a folder of the test's own."""
+    """Work in a temporary folder."""
     monkeypatch.chdir(tmp_path)
 
 
-def test_check_says_what_a_correct_file_means(capsys: pytest.CaptureFixture[str]) -> None:
-    """Cells, blocks, factors, on standard output; exit code 0."""
+def test_check_describes_a_valid_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """Print cells, blocks and factors on standard output; exit with code 0."""
     assert run(["check", written(GOOD)]) == ExitCode.DONE
     printed = capsys.readouterr().out
     assert "links.lan.mtu: 1500, 9000" in printed
     assert "2 cells" in printed
 
 
-def test_a_wrong_word_is_named_with_its_line_and_the_nearest_right_one(
+def test_unknown_word_is_reported_with_its_line_and_the_nearest_valid_word(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Exit code 2; file, line, what was seen, what was probably meant."""
+    """Exit with code 2; name file, line, the word, and the nearest valid one."""
     assert run(["check", written(GOOD.replace("kind: stream", "kind: steam"))]) == ExitCode.INPUT_WRONG
     complaint = capsys.readouterr().err
     assert "lab.yaml:7" in complaint
@@ -42,16 +42,18 @@ def test_a_wrong_word_is_named_with_its_line_and_the_nearest_right_one(
     assert "stream" in complaint
 
 
-def test_parts_that_do_not_fit_together_are_told_with_their_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """What no host could build is wrong input when it is checked, not only when it is planned."""
+def test_check_reports_the_line_of_link_ends_that_cannot_be_connected(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Refuse it at check, not only at planning."""
     text = GOOD.replace("near: {kind: netns}", "near: {kind: host, ssh: pc6}")
     assert run(["check", written(text)]) == ExitCode.INPUT_WRONG
     told = "lab.yaml:5: connecting ports of lab.links.lan.ends: saw near.eth0 on near, far.eth0 on this host"
     assert told in capsys.readouterr().err
 
 
-def test_every_error_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """Three mistakes in one file are three lines."""
+def test_check_reports_all_errors_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Print three lines for three mistakes."""
     text = GOOD.replace("to: far", "to: nowhere, windw: 4").replace("kind: netns}, far", "kind: netms}, far")
     assert run(["check", written(text.replace("[1500, 9000]", "[1500, lots]"))]) == ExitCode.INPUT_WRONG
     complaint = capsys.readouterr().err
@@ -77,10 +79,10 @@ def test_every_error_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None
     ],
     ids=" ".join,
 )
-def test_wrong_input_ends_with_code_2_and_no_traceback(
+def test_invalid_input_exits_with_code_2_and_no_traceback(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever is missing or misspelt, the command says so in words."""
+    """Report any missing or misspelt argument with a message."""
     assert run(arguments) == ExitCode.INPUT_WRONG
     captured = capsys.readouterr()
     assert captured.err.strip()
@@ -113,21 +115,23 @@ def test_wrong_input_ends_with_code_2_and_no_traceback(
         "future yaml",
     ],
 )
-def test_garbage_is_refused_in_words(content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2 for anything that is no experiment."""
+def test_check_refuses_a_garbage_file_with_code_2(content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    """Refuse anything that is not an experiment."""
     Path("garbage.yaml").write_bytes(content)
     assert run(["check", "garbage.yaml"]) == ExitCode.INPUT_WRONG
     assert "garbage.yaml" in capsys.readouterr().err
 
 
-def test_the_schema_is_json_for_editors(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is a JSON Schema and knows the language's top keys."""
+def test_schema_command_prints_a_json_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    """Include the language's top-level keys."""
     assert run(["schema"]) == ExitCode.DONE
     assert {"title", "lab", "measure"} <= set(json.loads(capsys.readouterr().out)["properties"])
 
 
-def test_new_writes_a_correct_experiment_and_overwrites_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """What it writes passes check; a second time the file is refused."""
+def test_command_new_writes_a_valid_experiment_and_never_overwrites_a_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Pass check; refuse the file the second time."""
     assert run(["new", "mine"]) == ExitCode.DONE
     assert run(["check", "mine.yaml"]) == ExitCode.DONE
     assert run(["new", "mine"]) == ExitCode.INPUT_WRONG
@@ -135,18 +139,18 @@ def test_new_writes_a_correct_experiment_and_overwrites_nothing(capsys: pytest.C
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "/", "a\0b"])
-def test_new_refuses_what_names_no_file(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With an example of a name; nothing is written."""
+def test_command_new_refuses_an_invalid_file_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Give an example of a name; write nothing."""
     before = sorted(Path().iterdir())
     assert run(["new", name]) == ExitCode.INPUT_WRONG
     assert "reading the name of the new experiment" in capsys.readouterr().err
     assert sorted(Path().iterdir()) == before
 
 
-def test_what_the_system_refuses_without_a_file_is_said_with_its_place(
+def test_system_error_without_a_file_is_reported_with_its_code_location(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """ "Invalid argument" alone leads nowhere."""
+    """Add the location, because "Invalid argument" alone does not help."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(22, "Invalid argument")
@@ -157,29 +161,29 @@ def test_what_the_system_refuses_without_a_file_is_said_with_its_place(
     assert said.startswith("iolab: `iolab doctor` failed at test_commands.py:")
 
 
-def test_cleaning_another_host_is_not_yet_possible_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 3: the host cannot do it."""
+def test_clean_of_an_unreachable_host_exits_with_code_3(capsys: pytest.CaptureFixture[str]) -> None:
+    """Name the host."""
     assert run(["clean", "--host", "pc6"]) == ExitCode.HOST_CANNOT
     assert "pc6" in capsys.readouterr().err
 
 
-def test_a_missing_agent_is_code_3_with_advice(
+def test_missing_agent_exits_with_code_3_and_advice(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The message says where it was looked for and what to do."""
+    """State where the agent was searched, and a remedy."""
     monkeypatch.setenv("IOLAB_AGENT", "/nowhere/iolab-agent")
     assert run(["doctor"]) == AgentError.exit_code
     assert "make setup" in capsys.readouterr().err
 
 
-def test_a_word_between_colons_is_no_picture(capsys: pytest.CaptureFixture[str]) -> None:
-    """Names of resources hold colons; a machine may be called `a`."""
+def test_console_does_not_replace_words_between_colons_with_emoji(capsys: pytest.CaptureFixture[str]) -> None:
+    """Print resource names, which contain colons, unchanged."""
     console().print("making setting:a:net.ipv4.tcp_rmem")
     assert "setting:a:net" in capsys.readouterr().out
 
 
-def test_several_files_are_checked_and_every_error_of_all_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """The correct one is described, the others' lines are named."""
+def test_check_of_several_files_reports_the_errors_of_all_files(capsys: pytest.CaptureFixture[str]) -> None:
+    """Describe the valid file, and name the lines of the others."""
     wrong = [written(GOOD.replace("stream", word), f"{word}.yaml") for word in ("steam", "dream")]
     assert run(["check", written(GOOD), *wrong]) == ExitCode.INPUT_WRONG
     seen = capsys.readouterr()
@@ -188,8 +192,8 @@ def test_several_files_are_checked_and_every_error_of_all_is_told(capsys: pytest
     assert "dream.yaml:7" in seen.err
 
 
-def test_check_as_json_holds_what_is_right_and_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    """For editors and CI: the exit code is that of the words."""
+def test_check_json_contains_valid_experiments_and_problems(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit with the same code as the text form, for editors and CI."""
     names = [written(GOOD), written(GOOD.replace("stream", "steam"), "wrong.yaml")]
     assert run(["check", "--json", *names]) == ExitCode.INPUT_WRONG
     told = json.loads(capsys.readouterr().out)
@@ -207,10 +211,10 @@ def test_check_as_json_holds_what_is_right_and_what_is_wrong(capsys: pytest.Capt
     assert run(["check", "--json", names[0]]) == ExitCode.DONE
 
 
-def test_a_list_says_how_trials_ended_and_which_folders_are_damaged(
+def test_list_shows_trial_statuses_and_unreadable_run_folders(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Bytes that are not UTF-8, lists in lists, and other types: none of them hides the other runs."""
+    """Read the other runs despite invalid UTF-8, nested lists and wrong types."""
     for name, plan in (
         ("0-a", b"\xff\xfe"),
         ("0-b", b"[" * 100_000),
@@ -236,16 +240,16 @@ def test_a_list_says_how_trials_ended_and_which_folders_are_damaged(
     assert told[-1]["trials"] == {"failed": 1, "ok": 1}
 
 
-def test_no_runs_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """An empty folder lists nothing."""
+def test_list_without_runs_is_not_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Print an empty list for an empty folder."""
     assert run(["list"]) == ExitCode.DONE
     assert "no runs" in capsys.readouterr().out
 
 
-def test_a_plan_of_which_nothing_can_run_ends_with_code_3_and_says_why(
+def test_plan_without_a_runnable_cell_exits_with_code_3_and_the_reasons(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A script must not take it for a plan; `--json` prints the document all the same."""
+    """Let scripts detect it; `--json` prints the document all the same."""
     monkeypatch.setattr("iolab.cli.plan.open_agent", lambda: nullcontext(None))
     monkeypatch.setattr("iolab.cli.plan.planning_facts", lambda _agent, **_: FACTS)
     assert run(["plan", written(VM)]) == ExitCode.HOST_CANNOT
@@ -272,10 +276,10 @@ measure:
 """
 
 
-def test_a_plan_names_the_hosts_whose_cpus_it_does_not_know(
+def test_plan_names_the_hosts_with_unknown_cpus(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It asks none of them; the run does, and may pin to other CPUs."""
+    """Do not contact the hosts; the run does, and may pin to other CPUs."""
     monkeypatch.setattr("iolab.cli.plan.open_agent", lambda: nullcontext(None))
     monkeypatch.setattr("iolab.cli.plan.planning_facts", lambda _agent, **_: FACTS)
     run(["plan", written(REMOTE)])
@@ -287,8 +291,10 @@ def test_a_plan_names_the_hosts_whose_cpus_it_does_not_know(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"schema": 3}'])
-def test_a_damaged_plan_is_told_in_words(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """list goes on with the other runs, show ends with code 3; neither speaks of exceptions."""
+def test_damaged_plan_is_reported_by_list_and_show_without_a_traceback(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """List the other runs; exit `show` with code 3; name no exception."""
     folder = Path("runs/20260101T000000-x")
     folder.mkdir(parents=True)
     (folder / "plan.json").write_text(text)
@@ -302,10 +308,10 @@ def test_a_damaged_plan_is_told_in_words(text: str, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("command", ["check", "plan", "run"])
-def test_every_line_of_problems_begins_with_file_and_line(
+def test_every_problem_line_begins_with_file_and_line(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As compilers write them, so that an editor can go there: the first one too, and what no line is to blame for."""
+    """Use the format of compilers, so that an editor can jump to it, including problems without a line."""
     wrong = GOOD.replace("kind: stream", "kind: steam").replace("[1500, 9000]", "[1500, lots]")
     for text, least in ((wrong, 2), ("", 1), ("#" * 70_000, 1), (GOOD.partition("measure:")[0], 1)):
         assert run([command, written(text)]) == ExitCode.INPUT_WRONG

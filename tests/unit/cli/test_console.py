@@ -1,4 +1,4 @@
-"""What guests, programs and files say reaches the terminal as text, never as commands to it."""
+"""Output of guests, programs and files reaches the terminal as text, never as control sequences."""
 
 import pytest
 from rich.table import Table
@@ -11,15 +11,15 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2Jgone\x9b31m\u202etxt"
 SHOWN = r"\x1b]0;owned\x07\x1b[2Jgone\x9b31m\u202etxt"
 
 
-def test_escape_sequences_are_shown_and_plain_text_is_as_it_was() -> None:
-    """Tabs, new lines, umlauts and the narrow space of numbers stay."""
+def test_escape_sequences_are_made_visible_and_plain_text_is_unchanged() -> None:
+    """Keep tabs, new lines, umlauts and the narrow space of numbers."""
     assert printable(HOSTILE) == SHOWN
     plain = "a\tb\nµs, 1\u202f000, 1\u00a0s, ≥ 3 × ä"
     assert printable(plain) == plain
 
 
-def test_lines_and_complaints_hold_no_escape_sequence(capsys: pytest.CaptureFixture[str]) -> None:
-    """Both ways of printing a line."""
+def test_printed_lines_and_errors_contain_no_escape_sequence(capsys: pytest.CaptureFixture[str]) -> None:
+    """Check both functions that print a line."""
     say(f"title: {HOSTILE}")
     complain(f"iperf3 said {HOSTILE}")
     seen = capsys.readouterr()
@@ -27,8 +27,8 @@ def test_lines_and_complaints_hold_no_escape_sequence(capsys: pytest.CaptureFixt
     assert seen.err == f"iolab: iperf3 said {SHOWN}\n"
 
 
-def test_tables_hold_no_escape_sequence(capsys: pytest.CaptureFixture[str]) -> None:
-    """In cells, heads and titles."""
+def test_printed_tables_contain_no_escape_sequence(capsys: pytest.CaptureFixture[str]) -> None:
+    """Check cells, heads and titles."""
     table = Table("a\x1b[2J", title="t\x1b[2J")
     table.add_row("r\x1b[2J")
     console().print(table)

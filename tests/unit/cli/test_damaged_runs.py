@@ -1,4 +1,4 @@
-"""Run folders that are damaged in any way end in words, never in a traceback; DAMAGED_RUNS=2000 tries more of them."""
+"""Run folders with any damage give an error message, never a traceback; DAMAGED_RUNS=2000 tries more of them."""
 
 import gzip
 import json
@@ -43,7 +43,7 @@ OTHERS: tuple[Any, ...] = (
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a run folder with two trials, all kinds of files in it."""
+    """Provide a run folder with two trials and all kinds of files."""
     folder = create_folder(tmp_path_factory.mktemp("runs"), "whole", datetime(2026, 1, 1, tzinfo=UTC))
     folder.write_decision(
         FILE, PLAN, {"kernel": "6.1", "cpus": 2, "interfaces": [{"name": "eth0"}], "hello": {"pid": 1}}
@@ -71,7 +71,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def cut(data: bytes, chance: random.Random) -> bytes:
-    """End too early."""
+    """Truncate the file."""
     return data[: chance.randrange(len(data))]
 
 
@@ -82,12 +82,12 @@ def flipped(data: bytes, chance: random.Random) -> bytes:
 
 
 def deep(data: bytes, chance: random.Random) -> bytes:
-    """Nest without end."""
+    """Add deep nesting."""
     return (b"[" if chance.random() < 0.5 else b'{"a":') * 100_000 + data
 
 
 def other(data: bytes, chance: random.Random) -> bytes:
-    """Put a value of another type somewhere, or leave a key out."""
+    """Put a value of a different type somewhere, or remove a key."""
     lines = data.decode().splitlines() if data[:1] == b"{" else []
     if not lines:
         return flipped(data, chance)
@@ -106,7 +106,7 @@ def other(data: bytes, chance: random.Random) -> bytes:
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    """Return every place in a document, as what holds it and its key there."""
+    """Return every place in a document, as its container and key."""
     keys = range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
     return [place for key in keys for place in ((value, key), *_places(value[key]))]
 
@@ -115,10 +115,10 @@ WAYS: tuple[Callable[[bytes, random.Random], bytes], ...] = (cut, flipped, deep,
 
 
 @pytest.mark.parametrize("seed", range(CASES))
-def test_a_damaged_run_is_told_in_words(
+def test_command_on_a_damaged_run_ends_with_a_message_and_no_traceback(
     seed: int, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Any file of it, in any way; every command ends with an exit code of its own."""
+    """Damage any file in any way; every command ends with a documented exit code."""
     chance = random.Random(seed)
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "runs" / whole.name
@@ -139,10 +139,10 @@ def test_a_damaged_run_is_told_in_words(
 
 
 @pytest.mark.parametrize("form", ["csv", "md", "pukiwiki", "html"])
-def test_a_printed_report_does_nothing_to_a_terminal(
+def test_printed_report_contains_no_terminal_control_sequences(
     form: str, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Escape sequences and changes of writing direction that a run contains are written out."""
+    """Escape control sequences and bidirectional marks of a run."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "runs" / whole.name
     shutil.copytree(whole, folder)

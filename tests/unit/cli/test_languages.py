@@ -1,4 +1,4 @@
-"""Another language is a folder of files: check, plan, run and doctor speak it, and English where it lacks a phrase."""
+"""A language is a folder of files: check, plan, run and doctor use it, and English for missing phrases."""
 
 import json
 import shutil
@@ -26,13 +26,15 @@ FILES = {
     "report": '[said.sentences]\n"host-free" = "~ libre"\n',
     "errors": 'problem = "~ {where}: {doing} / {seen} / {allowed}"\n',
     "lists": 'comma = " , "\n',
+    "help": 'plan = "~ montrer"\n--all = "~ tout"\nimage-list = "~ lister"\n',
+    "cli": 'no-runs-in-folder = "~ rien dans {folder}"\n',
 }
-"""What the language has; all else is English."""
+"""Phrases of the language; all others are English."""
 
 
 @pytest.fixture(autouse=True)
 def language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A language of the test's own beside English."""
+    """Provide a test language next to English."""
     home = tmp_path / "locale"
     shutil.copytree(phrases.HOME / phrases.ENGLISH, home / phrases.ENGLISH)
     (home / "xx").mkdir()
@@ -46,16 +48,16 @@ def language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     words_of.cache_clear()
 
 
-def test_check_says_what_a_file_means(capsys: pytest.CaptureFixture[str]) -> None:
-    """The numbers of cells and blocks are not translated, and how a list is joined is."""
+def test_check_describes_a_file_in_the_chosen_language(capsys: pytest.CaptureFixture[str]) -> None:
+    """Translate texts and list separators, not the numbers of cells and blocks."""
     assert run(["check", written(GOOD), "--lang", "xx"]) == ExitCode.DONE
     printed = capsys.readouterr().out
     assert "~ 2 cells , 1 block, saat " in printed
     assert "  lab: 2 machines , 1 link; measures: tcp" in printed
 
 
-def test_check_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error and in JSON."""
+def test_check_reports_problems_in_the_chosen_language(capsys: pytest.CaptureFixture[str]) -> None:
+    """Translate standard error and JSON."""
     wrong = written(GOOD.replace("from: near", "from: nowhere"))
     assert run(["check", wrong, "--lang", "xx"]) == ExitCode.INPUT_WRONG
     assert "~ lab.yaml:7: ~ losing measure.tcp" in capsys.readouterr().err
@@ -64,10 +66,10 @@ def test_check_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     assert problem["doing"].startswith("~ losing measure.tcp")
 
 
-def test_plan_says_what_a_run_would_do_and_what_cannot_run(
+def test_plan_reports_steps_in_the_chosen_language_and_missing_phrases_in_english(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reason is English: the language lacks it."""
+    """Fall back to English for a reason that the language lacks."""
     monkeypatch.setattr("iolab.cli.plan.open_agent", lambda: nullcontext(None))
     monkeypatch.setattr("iolab.cli.plan.planning_facts", lambda _agent, **_: FACTS)
     assert run(["plan", written(VM), "--lang", "xx"]) == ExitCode.HOST_CANNOT
@@ -77,25 +79,26 @@ def test_plan_says_what_a_run_would_do_and_what_cannot_run(
     assert "planning: no cell can run on this host (2 cells in total). " in printed.err
 
 
-def test_run_says_why_it_cannot_begin(
+def test_run_reports_a_busy_host_in_the_chosen_language(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The host is a phrase within the phrase."""
+    """Nest the phrase of the host."""
     holder = {"pid": 7, "lab": "a.yaml", "resources": [], "stopped": False}
 
     def refuse(_lab: str, _resources: object) -> None:
         raise Refused("lease.take", -32003, "host is held", {"holders": [holder]})
 
-    busy = SimpleNamespace(lease=refuse)
+    busy = SimpleNamespace(lease=refuse, hello=SimpleNamespace(predecessors=()))
     monkeypatch.setattr("iolab.cli.runs.open_agent", lambda: nullcontext(busy))
+    monkeypatch.setattr("iolab.cli.runs.planned", lambda _agents, _file, decide, **_: (decide(FACTS), {}))
     assert run(["run", written(GOOD), "--lang", "xx"]) == ExitCode.HOST_CANNOT
     assert capsys.readouterr().err == "iolab: ~ this host: labo a.yaml 7\n"
 
 
-def test_doctor_says_what_it_found(
+def test_doctor_reports_findings_in_the_chosen_language(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In its lines and in the sentences that reports share."""
+    """Translate its lines, and the sentences shared with reports."""
     finding = Finding("host", Grade.GOOD, (HostExamined(code="host-free"),))
     limited = Finding("SMT", Grade.LIMITED, (HostExamined(code="smt-on"),))
     monkeypatch.setattr("iolab.cli.host.open_agent", lambda _host: nullcontext(None))
@@ -107,8 +110,43 @@ def test_doctor_says_what_it_found(
     assert second.startswith("~ note SMT: ")
 
 
-def test_the_next_command_of_a_process_speaks_english(capsys: pytest.CaptureFixture[str]) -> None:
-    """A language is an option of one command."""
+@pytest.mark.parametrize("arguments", [("--lang", "xx", "--help"), ("--help", "--lang=xx")])
+def test_help_is_in_the_requested_language(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Accept the option in any place; missing texts are English."""
+    assert run([*arguments]) == ExitCode.DONE
+    printed = capsys.readouterr().out
+    assert "~ montrer" in printed
+    assert "Language of the output: en, xx." in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("plan", "--help", "--lang", "xx"), "~ montrer"),
+        (("--lang", "xx", "image", "list", "--help"), "~ lister"),
+        (("--lang", "xx", "list"), "~ rien dans runs"),
+    ],
+)
+def test_language_option_works_before_and_after_the_command(
+    arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Accept the option before every command."""
+    assert run([*arguments]) == ExitCode.DONE
+    assert text in capsys.readouterr().out
+
+
+def test_unknown_language_is_refused_with_the_available_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    """Refuse the language when the option is parsed, in English."""
+    assert run(["--lang", "yy", "list"]) == ExitCode.INPUT_WRONG
+    assert "unknown language 'yy'; available languages are en, xx" in capsys.readouterr().err
+
+
+def test_language_option_does_not_affect_the_next_command_of_a_process(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Apply the option to one command only."""
     run(["check", written(GOOD), "--lang", "xx"])
     run(["check", written(GOOD)])
     assert "  2 cells, 1 block, seed " in capsys.readouterr().out

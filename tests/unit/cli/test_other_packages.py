@@ -1,4 +1,4 @@
-"""Packages that bring parts: a broken one stops every command with a message that names it, and no traceback."""
+"""Packages with entry points: a broken one stops every command with a message that names it, and no traceback."""
 
 import os
 import subprocess
@@ -59,7 +59,7 @@ measure:
 
 
 def installed(folder: Path, group: str, code: str) -> None:
-    """Install a package that has one part, as an installer would leave it."""
+    """Install a package with one entry point, as an installer would."""
     (folder / "broken.py").write_text(code)
     about = folder / "iolab_broken-1.0.dist-info"
     about.mkdir()
@@ -93,16 +93,16 @@ def installed(folder: Path, group: str, code: str) -> None:
             "the model Other is not a subclass of iolab.experiment.model.measures.Measure",
         ),
     ],
-    ids=["raises", "no Python", "exits", "no row", "a taken name", "another model"],
+    ids=["raises an exception", "syntax error", "exits", "not a row", "duplicate name", "wrong model type"],
 )
-def test_a_broken_package_is_named_and_the_command_ends(
+def test_entry_point_that_fails_to_load_is_reported_with_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, code: str, seen: str
 ) -> None:
-    """Exit code 3, one line; an experiment is never read with fewer kinds than it was written for."""
+    """Exit with code 3 and one line; never read an experiment with fewer kinds than it needs."""
     installed(tmp_path, group, code)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "broken", raising=False)
-    # As in a process that has not looked for packages yet.
+    # As in a process that has not searched for packages yet.
     monkeypatch.setattr(registry, "every_installed", registry.every_installed.__wrapped__)
     kinds = cache(registry.measure_kinds.__wrapped__), cache(registry.instrument_kinds.__wrapped__)
     with pytest.raises(UnsupportedError) as caught:
@@ -117,8 +117,8 @@ def test_a_broken_package_is_named_and_the_command_ends(
     sys.modules.pop("broken", None)
 
 
-def test_a_command_ends_with_3_at_a_broken_package(tmp_path: Path) -> None:
-    """One line, and no traceback."""
+def test_command_with_a_broken_package_exits_with_code_3_and_one_line(tmp_path: Path) -> None:
+    """Print one line and no traceback."""
     installed(tmp_path, "iolab.measures", "1 / 0")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     argv = [sys.executable, "-c", "import sys; from iolab.cli.main import run; sys.exit(run(['schema']))"]
@@ -134,12 +134,12 @@ def test_a_command_ends_with_3_at_a_broken_package(tmp_path: Path) -> None:
         (12, "reading measure.far.count: saw 12; allowed: at most 9, as the far end has as many ports"),
         (2, "KeyError at broken.py:"),
     ],
-    ids=["refuses", "breaks"],
+    ids=["raises ValueError", "raises an exception"],
 )
-def test_what_a_model_of_another_package_says_of_a_file_stands_in_the_check(
+def test_check_reports_problems_from_the_model_of_another_package(
     tmp_path: Path, count: int, seen: str
 ) -> None:
-    """What it refuses is said in its own words; where it breaks, the package is named. Both with file and line."""
+    """Show the model's own message, or the package if it fails, with file and line."""
     installed(tmp_path, "iolab.measures", PICKY)
     (tmp_path / "lab.yaml").write_text(LAB.replace("COUNT", str(count)))
     script = "import sys; from iolab.cli.main import run; sys.exit(run(['check', 'lab.yaml']))"

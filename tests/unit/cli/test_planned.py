@@ -1,4 +1,4 @@
-"""What guests are started from is built when a run needs it, and only where nothing else is lacking."""
+"""Guest images are built when a run needs them, and only if nothing else is missing."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ from iolab.run.agents import Agents
 
 
 def lacking(*reasons: UnmetRequirement) -> Plan:
-    """Return a plan of which a cell cannot run for each reason."""
+    """Return a plan in which a cell cannot run for each reason."""
     return replace(PLAN, unsupported=tuple(Unsupported("tcp", {}, reason) for reason in reasons))
 
 
@@ -49,16 +49,18 @@ OLD_THERE = PlainHostLack(
         (lacking(SeveralLacks(lacks=(LINUX, OLD_THERE))), ()),
     ],
 )
-def test_what_building_does_not_help_is_not_built(plan: Plan, flavours: tuple[str, ...]) -> None:
-    """An image is not built for a cell that lacks something else too, nor a QEMU for another host."""
+def test_image_is_not_built_for_a_cell_with_other_unmet_requirements(
+    plan: Plan, flavours: tuple[str, ...]
+) -> None:
+    """Build no image for a cell with another unmet requirement, and no QEMU for a remote host."""
     assert to_build(plan) == flavours
 
 
-NAMING_NOTHING = parse(starter("Small"), "small.yaml")
+NAMING_NOTHING = parse(str(starter("Small")), "small.yaml")
 
 
 class Builder:
-    """Stands for what builds images."""
+    """A stand-in for the image builder."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.built: list[str] = []
@@ -71,29 +73,29 @@ class Builder:
 
 @pytest.fixture
 def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
-    """Return what remembers the images that were built."""
+    """Provide a builder that records the built images."""
     return Builder(monkeypatch)
 
 
-def test_an_absent_image_is_built_and_planning_is_done_with_it(
+def test_missing_image_is_built_before_planning_continues(
     builder: Builder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The user reads what is being built and why."""
+    """Print the image and the reason."""
     plan, _ = planned(Agents(Agent(FakeAgent())), NAMING_NOTHING, builder.decide, no_build=False)
     assert builder.built == ["linux"]
     assert plan.unsupported == ()
     assert "building linux, which guests of this experiment need" in capsys.readouterr().err
 
 
-def test_nothing_is_built_where_the_user_refuses(builder: Builder) -> None:
-    """The plan says what is lacking."""
+def test_option_no_build_prevents_building_a_missing_image(builder: Builder) -> None:
+    """Report the missing image in the plan."""
     plan, _ = planned(Agents(Agent(FakeAgent())), NAMING_NOTHING, builder.decide, no_build=True)
     assert builder.built == []
     assert [each.reason for each in plan.unsupported] == [LINUX]
 
 
-def test_missing_packages_are_named_in_one_command_per_computer() -> None:
-    """Whoever copies the line has them all, each once; what no package helps is not in it."""
+def test_missing_packages_of_a_host_are_named_in_one_install_command() -> None:
+    """List each package once, and no requirement that a package does not meet."""
     here, there = ThisComputer(), OtherComputer(machine="pc6")
     part = ForMachine(machine="dut")
     plan = lacking(

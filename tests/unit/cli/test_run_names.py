@@ -11,7 +11,7 @@ from iolab.errors import InputError
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Give the names of three runs in runs/, oldest first."""
+    """Return the names of three runs in runs/, oldest first."""
     from tests.unit.store.examples import PLAN
 
     from iolab.store.folder import create_folder
@@ -26,16 +26,18 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_a_run_is_found_by_path_by_name_and_as_the_last(runs: list[str]) -> None:
-    """The newest is last by its time, whatever its title."""
+def test_run_is_found_by_path_or_name_or_the_keyword_last(runs: list[str]) -> None:
+    """Select the newest by time, whatever its title."""
     assert locate(f"runs/{runs[0]}") == locate(runs[0]) == Path("runs", runs[0])
     assert locate("last") == Path("runs", runs[2])
 
 
-def test_the_beginning_of_a_title_names_a_run_that_no_other_shares(runs: list[str]) -> None:
-    """Two that begin so are listed, none is guessed."""
+def test_unambiguous_beginning_of_a_title_selects_a_run(runs: list[str]) -> None:
+    """List two runs with the same beginning, and guess neither."""
     assert locate("win") == locate("Windows") == Path("runs", runs[1])
-    with pytest.raises(InputError, match=f"2 runs whose titles start with this text.*{runs[0]}, {runs[2]}"):
+    with pytest.raises(
+        InputError, match=f"2 runs whose titles start with the given text.*{runs[0]}, {runs[2]}"
+    ):
         locate("quick start")
     with pytest.raises(InputError, match="iolab list"):
         locate("indow")
@@ -43,14 +45,16 @@ def test_the_beginning_of_a_title_names_a_run_that_no_other_shares(runs: list[st
         locate("...")
 
 
-def test_without_runs_there_is_no_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message is that of any unknown name."""
+def test_keyword_last_is_refused_if_there_are_no_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Print the message for an unknown name."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="no such folder"):
         locate("last")
 
 
-def test_a_shell_completes_names(runs: list[str]) -> None:
-    """Of all runs, and `last`."""
+def test_shell_completion_lists_run_names_and_the_keyword_last(runs: list[str]) -> None:
+    """Complete the names of all runs."""
     assert complete("") == ["last", *runs]
     assert complete("la") == ["last"]

@@ -1,4 +1,4 @@
-"""The exit code of `iolab verify-shaper`, and that it reads what a run stored."""
+"""The exit code of `iolab verify-shaper`, and that it reads the stored data of a run."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -26,9 +26,9 @@ from iolab.store.series import encode_series
         (60e6, 9e9, (STOLEN,), ExitCode.HOST_CANNOT),
         (70e6, 9e9, (STOLEN,), ExitCode.TRIALS_FAILED),
     ],
-    ids=["passed", "failed", "inconclusive", "failed all the same"],
+    ids=["passed", "failed", "inconclusive", "failed despite warnings"],
 )
-def test_the_exit_code_tells_whether_all_passed_failed_or_could_not_be_judged(
+def test_verify_shaper_exit_code_distinguishes_passed_failed_and_inconclusive(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     mean_bps: float,
@@ -36,7 +36,7 @@ def test_the_exit_code_tells_whether_all_passed_failed_or_could_not_be_judged(
     warnings: tuple[TrialWarning, ...],
     code: ExitCode,
 ) -> None:
-    """With the classes' lines, from the series beside the trial."""
+    """Include the lines of the classes, from the stored series of the trial."""
     experiment = parse(TEXT.replace("QDISC", "pacer").replace("CEIL", "ceil: 60Mbit,"), "file.yaml")
     metrics = Metrics(
         Metric(name, "bit/s", value, Dimensions(direction="->far.eth0", window_ns=scale))

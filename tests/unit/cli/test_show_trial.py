@@ -1,4 +1,4 @@
-"""`iolab show RUN --trial KEY`: one trial over time, chosen by the beginning of its key."""
+"""`iolab show RUN --trial KEY`: one trial over time, selected by the beginning of its key."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +37,7 @@ RISING = tuple((at * SECOND_NS, at * 1e8) for at in range(1, 9))
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run of two trials, a001 with series and a002 without."""
+    """Write a run of two trials, a001 with series and a002 without."""
     monkeypatch.setenv("COLUMNS", "120")
     made = create_folder(tmp_path / "runs", "two", datetime(2026, 1, 1, tzinfo=UTC))
     made.write_decision(FILE, PLAN, {})
@@ -57,10 +57,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made.path
 
 
-def test_a_trial_is_shown_with_a_line_for_each_series(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its course from left to right, least, mean and largest beside it, and which trial it is."""
+def test_show_trial_prints_a_line_per_series(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Print its course, minimum, mean and maximum, and the trial."""
     assert run(["show", str(folder), "--trial", "a001"]) == ExitCode.DONE
     shown = capsys.readouterr().out
     assert "TCP, MTU 1500, block 1" in shown
@@ -73,10 +71,10 @@ def test_a_trial_is_shown_with_a_line_for_each_series(
     assert "800\u00a0Mbit/s" in line
 
 
-def test_the_beginning_of_a_key_suffices_where_one_trial_has_it(
+def test_unambiguous_beginning_of_a_key_selects_a_trial(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A trial that stored no series says so, and is no error."""
+    """Report that a trial stored no series, without an error."""
     assert run(["show", str(folder), "--trial", "a002"]) == ExitCode.DONE
     assert "MTU 9000" in capsys.readouterr().out
     assert run(["show", str(folder), "--trial", "a00"]) == ExitCode.INPUT_WRONG
@@ -85,10 +83,10 @@ def test_the_beginning_of_a_key_suffices_where_one_trial_has_it(
     assert "a001 (tcp, 1500, block 1), a002 (tcp, 9000, block 1)" in complaint
 
 
-def test_a_key_that_no_trial_has_is_wrong_input_with_those_there_are(
+def test_unknown_trial_key_is_refused_with_the_existing_keys(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, and no traceback."""
+    """Exit with code 2 and no traceback."""
     assert run(["show", str(folder), "--trial", "zzz"]) == ExitCode.INPUT_WRONG
     complaint = capsys.readouterr().err
     assert "saw 0 trials whose keys start with 'zzz'" in complaint

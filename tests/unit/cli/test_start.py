@@ -1,26 +1,27 @@
-"""How much is loaded before a command does anything: what is slow to load waits until it is needed."""
+"""Modules loaded at the start of a command: slow ones are loaded only when needed."""
 
 import os
 import subprocess
 import sys
 
-import pytest
+from typer.core import TyperArgument, TyperGroup, TyperOption
 
-from iolab.cli.commands import COMMANDS, loaded
+from iolab.cli.commands import COMMANDS, NAME, loaded
+from iolab.cli.language import help_texts, parameter_name
 
 SLOW = ("asyncio", "jinja2", "numpy", "pandas", "pyarrow", "scipy", "ssl", "statsmodels", "vl_convert")
-"""Each takes 50 to 400 ms to load, more than all else that a command needs to read a file."""
+"""Modules that each take 50 to 400 ms to load, more than all else that a command needs to read a file."""
 
 
-def test_the_command_line_starts_without_what_only_figures_need() -> None:
-    """`iolab --help`, `check` and `plan` make no figures and ask no monitor."""
+def test_command_line_starts_without_loading_analysis_modules() -> None:
+    """Load no figures and no monitor for `iolab --help`, `check` and `plan`."""
     script = f"import sys, iolab.cli.main; print(*sys.modules.keys() & set({SLOW}))"
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
     assert loaded.split() == []
 
 
-def test_a_shell_completes_the_name_of_a_command_without_reading_an_option() -> None:
-    """Options are read with pydantic, which costs as much as all else."""
+def test_shell_completion_of_a_command_does_not_load_pydantic() -> None:
+    """Skip pydantic, which parses options and costs as much as all else."""
     script = (
         "import atexit, sys; sys.argv = ['iolab']\n"
         "atexit.register(lambda: print('pydantic' in sys.modules, file=sys.stderr))\n"
@@ -32,8 +33,8 @@ def test_a_shell_completes_the_name_of_a_command_without_reading_an_option() -> 
     assert (done.stdout, done.stderr) == ("check\n", "False\n")
 
 
-def test_listing_commands_loads_none_of_them() -> None:
-    """`--help` and a shell's completion read a table: no module of the experiment language, of labs or of reports."""
+def test_listing_commands_loads_no_command_module() -> None:
+    """Read a table for `--help` and for completion, without modules of the language, labs or reports."""
     script = "import sys, iolab.cli.main; print(*(name for name in sys.modules if name.startswith('iolab.')))"
     listed = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
     assert not [
@@ -43,9 +44,19 @@ def test_listing_commands_loads_none_of_them() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_table_of_commands_says_what_the_command_itself_says(name: str) -> None:
-    """The first paragraph of a command's help is the line that `iolab --help` shows."""
-    help_text = loaded(name).help
-    assert help_text is not None
-    assert " ".join(help_text.split("\n\n")[0].split()) == COMMANDS[name].help
+def test_help_texts_agree_with_commands_options_and_arguments() -> None:
+    """Compare the names in help.toml with those of the command line, except typer's own options."""
+    texts = help_texts()
+    found = {NAME, *COMMANDS, "--lang", "--version"}
+    commands = {name: loaded(name) for name in COMMANDS}
+    while commands:
+        name, command = commands.popitem()
+        found.add(name)
+        if isinstance(command, TyperGroup):
+            commands |= {f"{name}-{inner}": one for inner, one in command.commands.items()}
+        for one in command.params:
+            assert isinstance(one, TyperArgument | TyperOption)
+            assert one.help, f"{name}: {one.name}"
+            key = parameter_name(one)
+            found.add(f"{name}{key}" if f"{name}{key}" in texts else key)
+    assert found == texts.keys()

@@ -1,4 +1,4 @@
-"""What the command line says of itself, for comparing pages with it."""
+"""Help texts of the command line, for comparing pages with them."""
 
 import re
 from typing import ClassVar
@@ -8,12 +8,12 @@ import pytest
 from iolab.cli.main import run
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-ROW = re.compile(r"^│\s+(?P<long>--[a-z-]+)(?:\s+(?P<short>-[a-z])\b)?", re.MULTILINE)
+ROW = re.compile(r"^│[\s*]+(?P<long>--[a-z-]+)(?:\s+(?P<short>-[a-z])\b)?", re.MULTILINE)
 COMMAND = re.compile(r"^│ (?P<name>[a-z-]+)\s{2,}", re.MULTILINE)
 
 
 class Help:
-    """Asks `--help`, once for each command."""
+    """Calls `--help`, once for each command."""
 
     _texts: ClassVar[dict[tuple[str, ...], str]] = {}
 
@@ -21,7 +21,7 @@ class Help:
         self._capsys = capsys
 
     def text(self, *command: str) -> str:
-        """Return what `iolab COMMAND --help` prints, without colours."""
+        """Return the output of `iolab COMMAND --help`, without colours."""
         if command not in self._texts:
             assert run([*command, "--help"]) == 0
             self._texts[command] = COLOUR.sub("", self._capsys.readouterr().out)
@@ -45,6 +45,6 @@ class Help:
 
 @pytest.fixture
 def help_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Help:
-    """Return the command line's help, printed wide enough not to be cut."""
+    """Return the command line's help, printed wide enough not to be truncated."""
     monkeypatch.setenv("COLUMNS", "200")
     return Help(capsys)

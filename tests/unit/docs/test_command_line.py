@@ -1,4 +1,4 @@
-"""docs/reference/command-line.md says exactly what `--help` says: commands, arguments, options, exit codes."""
+"""docs/reference/command-line.md agrees with `--help`: commands, arguments, options, exit codes."""
 
 import re
 from pathlib import Path
@@ -19,27 +19,27 @@ def section(heading: str) -> str:
     return found[1]
 
 
-def test_the_page_has_every_command(help_of: Help) -> None:
-    """The table of commands holds those of `iolab --help`, and no others."""
+def test_command_line_page_lists_every_command(help_of: Help) -> None:
+    """List no other command."""
     assert set(COMMANDS) == help_of.commands()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_page_has_every_argument(command: str, help_of: Help) -> None:
-    """The table of commands shows each command with its arguments, as the usage line does."""
+def test_command_line_page_shows_the_arguments_of_every_command(command: str, help_of: Help) -> None:
+    """Compare each command with its usage line."""
     assert COMMANDS[command].split() == help_of.arguments(command)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_page_has_every_option(command: str, help_of: Help) -> None:
-    """A command's section has its options, long and short, and no others."""
+def test_command_line_page_lists_every_option(command: str, help_of: Help) -> None:
+    """List long and short options of each section, and no others."""
     first_cells = re.findall(r"^\| (`-[^|]*)\|", section(command), re.MULTILINE)
     told = {option for cell in first_cells for option in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", cell)}
     assert told == help_of.options(command)
 
 
-def test_the_page_has_the_commands_and_options_of_image(help_of: Help) -> None:
-    """The section of a group of commands has each of them, with its options, and no others."""
+def test_command_line_page_lists_the_commands_and_options_of_image(help_of: Help) -> None:
+    """List each command of the group with its options, and no others."""
     text = section("image")
     assert set(re.findall(r"^\| `image ([a-z]+)", text, re.MULTILINE)) == help_of.commands("image")
     options = re.findall(r"^\| ([a-z]+) \| `(--[a-z]+)`", text, re.MULTILINE)
@@ -47,12 +47,12 @@ def test_the_page_has_the_commands_and_options_of_image(help_of: Help) -> None:
     assert set(options) == seen
 
 
-def test_options_are_found_at_all(help_of: Help) -> None:
-    """The reading of `--help` works: both forms of an option are seen."""
+def test_help_parser_finds_both_forms_of_an_option(help_of: Help) -> None:
+    """Check the parser of `--help`."""
     assert {"--output", "-o", "--blocks"} <= help_of.options("run")
 
 
-def test_the_page_has_every_exit_code() -> None:
-    """The table of exit codes holds every code, and no other."""
+def test_command_line_page_lists_every_exit_code() -> None:
+    """List no other exit code."""
     told = re.findall(r"^\| (\d) \|", section("Exit codes"), re.MULTILINE)
     assert [int(code) for code in told] == [code.value for code in ExitCode]

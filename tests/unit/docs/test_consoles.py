@@ -1,4 +1,4 @@
-"""What pages show of commands that only read a file: it is what they print."""
+"""Console examples on pages of commands that only read a file: they show the real output."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ from iolab.cli.main import run
 
 READING = ("iolab check ", "iolab new ", "iolab quick ")
 MISTAKE = ("mtu: 1500}", "mtuu: 1500}")
-"""What a page has its reader write wrong, to see what is said of it."""
+"""A mistake that a page has its reader make, to show the message."""
 
 
 def cases() -> list[tuple[Path, str, tuple[str, ...]]]:
-    """Return page, call and what is shown below it."""
+    """Return page, call and the text below it."""
     return [
         (page, shown.line, shown.printed)
         for page in LED
@@ -26,7 +26,7 @@ def cases() -> list[tuple[Path, str, tuple[str, ...]]]:
     ("page", "line", "printed"),
     [pytest.param(*case, id=f"{name_of(case[0])} {number}") for number, case in enumerate(cases())],
 )
-def test_a_page_shows_what_is_printed(
+def test_console_example_on_a_page_shows_the_real_output(
     page: Path,
     line: str,
     printed: tuple[str, ...],
@@ -34,7 +34,7 @@ def test_a_page_shows_what_is_printed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Line by line; a mistake that the reader is to make is made."""
+    """Compare line by line; make the mistakes that the reader is to make."""
     monkeypatch.chdir(tmp_path)
     _, command, *words = line.split()
     if command == "check":
@@ -47,13 +47,13 @@ def test_a_page_shows_what_is_printed(
     assert differs(printed, (told.out + told.err).splitlines()) == ""
 
 
-def test_there_are_such_calls() -> None:
-    """The search finds them."""
+def test_documentation_pages_contain_console_examples() -> None:
+    """Check the search itself."""
     assert len(cases()) >= 5
 
 
-def test_a_page_that_shows_something_else_is_found() -> None:
-    """A line too many, one too few, another word; dots are anything."""
+def test_console_example_that_differs_from_the_real_output_is_detected() -> None:
+    """Detect an additional line, a missing line and a different word; dots match anything."""
     assert differs(["a", "b"], ["a"]) == "b"
     assert differs(["a", "c"], ["a", "b", "c"]) == "c"
     assert differs(["a", "...", "c"], ["a", "b", "c"]) == ""

@@ -1,4 +1,4 @@
-"""Whatever tree of words a file holds: it is right, or refused in words."""
+"""Any tree of words in a file is valid, or refused with a message."""
 
 import json
 from contextlib import suppress
@@ -68,8 +68,8 @@ TREES = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(TOP, TREES)))
-def test_no_tree_of_our_own_words_makes_a_traceback(tree: dict[str, object]) -> None:
-    """Documents made of the language's words in wrong places are refused, not stumbled over."""
+def test_random_tree_of_experiment_keywords_is_refused_without_a_traceback(tree: dict[str, object]) -> None:
+    """Refuse documents with the language's words in wrong places."""
     with pytest.raises(InputError):
         parse(json.dumps(tree), "x.yaml")
 
@@ -81,8 +81,10 @@ def test_no_tree_of_our_own_words_makes_a_traceback(tree: dict[str, object]) -> 
     inner=st.sampled_from(WORDS),
     value=TREES,
 )
-def test_no_single_mistake_makes_a_traceback(section: str, key: str, inner: str, value: object) -> None:
-    """A right document with one strange part is an experiment or an InputError."""
+def test_single_wrong_value_never_causes_a_traceback(
+    section: str, key: str, inner: str, value: object
+) -> None:
+    """Accept or refuse a valid document with one wrong part."""
     tree: dict[str, Any] = {
         "lab": {
             "machines": {"a": {"kind": "netns"}, "b": {"kind": "vm"}},

@@ -1,4 +1,4 @@
-"""Captures of other programs: both byte orders, every resolution, and files that are damaged."""
+"""Captures of other programs: both byte orders, every resolution, and damaged files."""
 
 import struct
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Make = Callable[..., bytes]
 
 
 def pcap(order: str = "<", unit_ns: int = 1000, link: int = 1, kept: int = 0) -> bytes:
-    """Return the frames as pcap; with `kept`, cut to so many bytes."""
+    """Return the frames as pcap; with `kept`, truncated to that many bytes."""
     magic = 0xA1B2C3D4 if unit_ns == 1000 else 0xA1B23C4D
     out = struct.pack(f"{order}IHHIIII", magic, 2, 4, 0, 0, kept or 65_535, link)
     for time_ns, data in FRAMES:
@@ -30,7 +30,7 @@ def block(order: str, kind: int, body: bytes) -> bytes:
 
 
 def pcapng(order: str = "<", per_s: int = 10**6, option: bytes = b"", link: int = 1) -> bytes:
-    """Return the frames as pcapng, their times in parts of a second."""
+    """Return the frames as pcapng, with times in fractions of a second."""
     out = block(order, 0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1))
     options = struct.pack(f"{order}HH", 9, len(option)) + option.ljust(4, b"\0") if option else b""
     out += block(order, 1, struct.pack(f"{order}HHI", link, 0, 0) + options)
@@ -52,13 +52,13 @@ def pcapng(order: str = "<", per_s: int = 10**6, option: bytes = b"", link: int 
         pcapng(">", 10**3 * 1000, b"\x06"), pcapng() + pcapng(">")[:0],
     ],
 )  # fmt: skip
-def test_frames_and_times_are_those_of_the_file(data: bytes) -> None:
-    """In every way in which they are written."""
+def test_frames_and_times_of_a_capture_are_read_in_every_format(data: bytes) -> None:
+    """Check every byte order and resolution."""
     assert [(frame.time_ns, frame.bytes) for frame in read_capture(data)] == list(FRAMES)
 
 
-def test_times_may_be_in_powers_of_two() -> None:
-    """2^-20 s: within a microsecond."""
+def test_capture_times_in_powers_of_two_are_converted() -> None:
+    """Convert 2^-20 s to within a microsecond."""
     seen = [frame.time_ns for frame in read_capture(pcapng("<", 1 << 20, b"\x94"))]
     assert all(abs(time - meant) < 1000 for time, (meant, _) in zip(seen, FRAMES, strict=True))
 
@@ -77,15 +77,17 @@ def test_times_may_be_in_powers_of_two() -> None:
         (pcap()[:10], "within its header"),
     ],
 )
-def test_what_cannot_be_sent_again_is_refused_with_its_place(data: bytes, words: str) -> None:
-    """Not Ethernet, cut by a snapshot length, cut short."""
+def test_capture_that_cannot_be_replayed_is_rejected_and_its_location_reported(
+    data: bytes, words: str
+) -> None:
+    """Refuse other link types, a snapshot length, and a truncated file."""
     with pytest.raises(CaptureError, match=words):
         list(read_capture(data))
 
 
 @pytest.mark.parametrize("make", [pcap, pcapng])
-def test_no_damage_ends_in_anything_but_a_refusal(make: Make) -> None:
-    """Each byte changed, and each beginning of the file."""
+def test_damaged_capture_raises_only_capture_error(make: Make) -> None:
+    """Change each byte, and truncate the file at each byte."""
     whole = make()
     for at in range(len(whole)):
         for data in (whole[:at], whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :]):

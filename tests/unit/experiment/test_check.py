@@ -1,4 +1,4 @@
-"""Files that are YAML but wrong: every problem at once, each with its line, what was seen, what is allowed."""
+"""Invalid YAML experiments: every problem at once, each with its line, the value, and the allowed values."""
 
 import pytest
 
@@ -42,16 +42,16 @@ def problems(text: str) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_the_base_of_these_tests_is_right() -> None:
-    """What follows is wrong for one reason only."""
+def test_base_experiment_is_valid() -> None:
+    """Check the base, so that each later test has a single mistake."""
     experiment = parse(BASE, "f.yaml")
     assert (experiment.title, experiment.blocks, experiment.seed) == ("f", 3, 1)
     assert experiment.baseline == {"net": "plain"}
     assert experiment.text == BASE
 
 
-def test_a_host_may_send_to_itself() -> None:
-    """Over its loopback interface; no link is needed, and no other kind of measure may."""
+def test_host_may_send_a_stream_to_itself() -> None:
+    """Send over its loopback interface without a link; refuse other kinds of measures."""
     text = "lab: {machines: {a: {kind: host}}}\nmeasure: {it: {kind: %s, from: a, to: a}}\n"
     assert parse(text % "stream", "f.yaml").title == "f"
     assert any("'a', which has no port on a link" in told for told in problems(text % "latency"))
@@ -177,27 +177,33 @@ WRONG = [
         "htb or pacer",
         "",
     ),
-    ("mtu: 1500", "shape: {at: a.eth0, qdisc: fq}", 7, "saw fq without a rate; allowed: a rate", "add rate"),
+    (
+        "mtu: 1500",
+        "shape: {at: a.eth0, qdisc: fq}",
+        7,
+        "saw `fq` without a rate; allowed: a rate",
+        "add rate",
+    ),
     (
         "mtu: 1500",
         "shape: {at: a.eth0, qdisc: fq, rate: 1Gbit, burst: 32K}",
         7,
-        "saw burst with qdisc: fq",
-        "allowed: burst with qdisc: htb or tbf",
+        "saw `burst` with the qdisc fq",
+        "allowed: `burst` with the qdisc htb or tbf",
     ),
     (
         "mtu: 1500",
         "shape: {at: a.eth0, qdisc: htb, rate: 1Gbit, latency: 20ms}",
         7,
-        "saw latency with qdisc: htb",
-        "allowed: latency with qdisc: tbf",
+        "saw `latency` with the qdisc htb",
+        "allowed: `latency` with the qdisc tbf",
     ),
     (
         "mtu: 1500",
         "shape: {at: a.eth0, qdisc: tbf, rate: 1Gbit, latency: 20ms, limit: 1M}",
         7,
-        "saw both limit and latency",
-        "one of the two",
+        "saw both `limit` and `latency`",
+        "one of these two keys",
     ),
     (
         "mtu: 1500",
@@ -229,9 +235,9 @@ WRONG = [
     (TCP, "{kind: steram}", 9, "saw steram", "did you mean 'stream'?"),
     (TCP, "stream", 9, "a mapping, such as {kind: stream}", ""),
     (TCP, "{kind: stream, src: a, to: b}", 9, "the key 'src'", ""),
-    (TCP, "{kind: stream, to: b}", 9, "no from", "add from"),
-    (TCP, "{kind: stream, from: a}", 9, "no to", "add to"),
-    (TCP, "{kind: stream}", 9, "no from and to", ""),
+    (TCP, "{kind: stream, to: b}", 9, "no key from", "add from"),
+    (TCP, "{kind: stream, from: a}", 9, "no key to", "add to"),
+    (TCP, "{kind: stream}", 9, "no key from or to", ""),
     (TCP, "{kind: stream, from: a, to: d}", 9, "saw d; allowed: a machine", ""),
     (
         TCP,
@@ -241,7 +247,7 @@ WRONG = [
         "",
     ),
     (TCP, "{kind: stream, from: a, to: a}", 9, "'a' as both ends of the measure", ""),
-    (TCP, "{kind: stream, from: a, flows: [{from: a, to: b}]}", 9, "both flows and from", ""),
+    (TCP, "{kind: stream, from: a, flows: [{from: a, to: b}]}", 9, "both of the keys flows and from", ""),
     (TCP, "{kind: stream, flows: [{from: a, to: d}]}", 9, "flows.0.to: saw d", ""),
     (TCP, "{kind: stream, from: a, to: b, watch: [lam]}", 9, "watch.0: saw lam", "did you mean 'lan'?"),
     (
@@ -269,7 +275,7 @@ WRONG = [
         TCP,
         "{kind: stream, from: a, to: b, watch: [{at: lan, window: [12us, 12us]}]}",
         9,
-        "allowed: each length once",
+        "allowed: each window length only once",
         "",
     ),
     (
@@ -377,16 +383,18 @@ WRONG = [
 @pytest.mark.parametrize(
     ("old", "new", "line", "words", "advice"), WRONG, ids=[case[1][:50] for case in WRONG]
 )
-def test_a_mistake_is_told_with_its_line(old: str, new: str, line: int, words: str, advice: str) -> None:
-    """Where, what was seen, what is allowed, and the nearest right word."""
+def test_mistake_is_reported_with_its_line_and_the_nearest_valid_word(
+    old: str, new: str, line: int, words: str, advice: str
+) -> None:
+    """Report the place, the value, the allowed values, and the nearest valid word."""
     told = problems(changed(old, new))
     assert any(text.startswith(f"f.yaml:{line}: ") and words in text and advice in text for text in told), (
         told
     )
 
 
-def test_all_mistakes_are_told_at_once() -> None:
-    """Five mistakes in five places are five problems, in the order of their lines."""
+def test_all_mistakes_are_reported_in_line_order() -> None:
+    """Report five mistakes in five places as five problems."""
     text = (
         BASE.replace("mtu: 1500", "mtu: 64")
         .replace("rate: 1Gbit", "rate: 1Gbps")
@@ -397,30 +405,30 @@ def test_all_mistakes_are_told_at_once() -> None:
     assert [text.split(":")[1] for text in told] == ["7", "10", "12", "16", "17"]
 
 
-def test_a_wrong_factor_is_told_once() -> None:
-    """What only follows from it (an unknown baseline) is not reported beside it."""
+def test_wrong_factor_is_reported_once() -> None:
+    """Do not report its consequences (an unknown baseline)."""
     assert (
         len(problems(changed("vlan: {links.lan.vlan: 100}", "vlan: 3").replace("net: plain}", "net: vlan}")))
         == 1
     )
 
 
-def test_a_mistake_of_many_cells_is_told_once() -> None:
-    """However many combinations show it."""
+def test_mistake_in_many_cells_is_reported_once() -> None:
+    """Report it once for all combinations."""
     text = changed("[1500, 9000]", str([*range(1000, 1200)])).replace("to: b, duration", "to: d, duration", 1)
     assert len(problems(text)) == 1
 
 
-def test_many_mistakes_are_cut_off() -> None:
-    """A hundred are listed and the others counted."""
+def test_list_of_problems_is_limited_to_100() -> None:
+    """List a hundred, and count the others."""
     lines = "\n".join(f"  links.lan.x{i}: [1]" for i in range(500))
     told = problems(BASE.replace("factors:", f"factors:\n{lines}"))
     assert len(told) == 101
     assert "more problems" in told[-1]
 
 
-def test_cells_beyond_reason_are_refused_by_number() -> None:
-    """Twelve factors of ten levels are no experiment; the refusal comes at once."""
+def test_experiment_with_too_many_cells_is_refused_with_their_number() -> None:
+    """Refuse twelve factors of ten levels at once."""
     ten = ",".join(map(str, range(1, 11)))
     paths = [
         f"{measure}.{key}" for measure in ("tcp", "udp") for key in ("window", "length", "parallel", "rate")
@@ -429,17 +437,17 @@ def test_cells_beyond_reason_are_refused_by_number() -> None:
     assert any("200000000 cells" in told and "at most 10000000 cells" in told for told in problems(text))
 
 
-def test_places_set_beyond_reason_are_refused_by_number() -> None:
-    """A * over many measures times many levels is bounded too."""
+def test_factor_paths_with_a_star_that_match_too_many_keys_are_refused_with_their_number() -> None:
+    """Bound a * over many measures times many levels."""
     measures = "\n".join(f"  t{i}: {TCP}" for i in range(400))
     text = changed("  tcp: " + TCP, "  tcp: " + TCP + "\n" + measures).replace(
         MTU, f'"*.window": {[*range(1, 200)]}'
     )
-    assert any("places set by all levels" in told for told in problems(text))
+    assert any("all levels together set" in told for told in problems(text))
 
 
-def test_what_is_excluded_need_not_make_sense() -> None:
-    """A combination that `except` leaves out is not held against the file."""
+def test_excluded_combination_is_not_checked() -> None:
+    """Ignore a combination that `except` leaves out."""
     text = changed(MTU, '"*.from": [a, b]')
     assert any("'b' as both ends of the measure" in told for told in problems(text))
     assert parse(text + 'except: {"*.from": b}\n', "f").excluded
@@ -451,24 +459,24 @@ def test_what_is_excluded_need_not_make_sense() -> None:
         ("{kind: netns, forward: xdp, device: {loss: 1%, lose_every: 10}}", "loss and lose_every"),
         ("{kind: netns, forward: xdp, device: {rate: 1000}}", "did you mean 1000pps?"),
         ("{kind: netns, forward: xdp, device: {rate: 10%}}", "bit/s"),
-        ("{kind: netns, forward: xdp, device: {queue: 32K}}", "queue without a rate"),
+        ("{kind: netns, forward: xdp, device: {queue: 32K}}", "`queue` without a rate"),
         ("{kind: netns, forward: xdp, device: {rate: 1Mbit, burst: 9}}", "a burst with a rate of 1000000bit"),
         ("{kind: netns, forward: xdp, device: {rate: 1Mbit, queue_time: 9ms, codel: {}}}", "CoDel itself"),
         ("{kind: netns, forward: xdp, device: {delay: 1ms, overtake: true}}", "no jitter"),
         ("{kind: netns, forward: xdp, device: {loss: 101%}}", "a ratio from 0 to 1"),
-        ("{kind: netns, forward: bridge, device: {delay: 1ms}}", "a device with forward: bridge"),
+        ("{kind: netns, forward: bridge, device: {delay: 1ms}}", "a device with `forward: bridge`"),
         ("{kind: netns, forward: xdp, device: {stall: {length: 2s, every: 1s}}}", "a `length` below `every`"),
     ],
 )
-def test_what_makes_no_sense_of_a_device_is_told(machine: str, words: str) -> None:
-    """What would be ignored is a problem."""
+def test_device_setting_that_would_be_ignored_is_reported(machine: str, words: str) -> None:
+    """Report a setting that would be ignored."""
     (problem,) = problems(changed(C, machine))
     assert words in problem
     assert "f.yaml:5" in problem
 
 
-def test_names_that_levels_add_are_listed_in_the_order_of_the_file() -> None:
-    """A message is the same each time; a set of names would have another order in each process."""
+def test_machine_names_added_by_levels_are_listed_in_file_order() -> None:
+    """Keep a stable order of names, which a set would not."""
     added = [f"node{number}" for number in range(12)]
     levels = "".join(f"      machines.{name}: {{kind: netns}}\n" for name in added)
     text = (

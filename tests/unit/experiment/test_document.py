@@ -1,4 +1,4 @@
-"""Hostile and broken files: a clear error with its line, soon, never a traceback."""
+"""Hostile and broken files: a clear error with its line, quickly, never a traceback."""
 
 import random
 from contextlib import suppress
@@ -15,14 +15,14 @@ from iolab.experiment.reading.document import MOST_BYTES, Table, line_of, read
 from iolab.experiment.reading.problems import Problems
 
 MOST_CALLS = 12_000_000
-"""Until an error is said: about two seconds, which is what a user waits for it."""
+"""Until an error is reported: about two seconds, which a user waits for it."""
 BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 12)
 )
 
 
 def refusal(data: bytes | str, folder: Path) -> str:
-    """Return the message for a file, having checked the work and the exit code."""
+    """Return the message for a file; check the amount of work and the exit code."""
     path = folder / "x.yaml"
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     with pytest.raises(InputError) as caught, counted() as work:
@@ -51,7 +51,7 @@ def refusal(data: bytes | str, folder: Path) -> str:
         ("a: .nan", 1, "a finite number"),
         ("a: -.inf", 1, "a finite number"),
         ("a: 1e999", 1, "a double-precision float"),
-        ("a: " + "9" * 10_000, 1, "a number of 10000 digits"),
+        ("a: " + "9" * 10_000, 1, "a number with 10000 digits"),
         ("a: &x {b: 1}\nc:\n  <<: *x", 3, "no merge keys"),
         ("f:\n  *.from: 3", 2, 'quote a text or path that begins with *: "*.from"'),
         ("a: &a [*a]", 1, "defined above"),
@@ -67,8 +67,8 @@ def refusal(data: bytes | str, folder: Path) -> str:
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_broken_yaml_is_refused_at_its_line(text: str, line: int, words: str, tmp_path: Path) -> None:
-    """What stopped the reading is reported at its line."""
+def test_broken_yaml_is_refused_with_its_line(text: str, line: int, words: str, tmp_path: Path) -> None:
+    """Report the parser's error at its line."""
     told = refusal(text, tmp_path).splitlines()
     assert any(problem.startswith(f"/x.yaml:{line}: ") and words in problem for problem in told)
 
@@ -84,15 +84,15 @@ def test_broken_yaml_is_refused_at_its_line(text: str, line: int, words: str, tm
         ("a: ['x, y]\nb: 1\nc: ['z']\n", 1),
     ],
 )
-def test_a_quote_that_is_not_closed_is_told_where_it_was_opened(text: str, line: int, tmp_path: Path) -> None:
-    """Not at the end of the file, nor where the next quoted text would have begun."""
+def test_unclosed_quote_is_reported_at_the_opening_line(text: str, line: int, tmp_path: Path) -> None:
+    """Report neither the end of the file nor the next quotation mark."""
     told = refusal(text, tmp_path)
     assert told.startswith(f"/x.yaml:{line}: ")
-    assert "close the quote that is opened in this line" in told
+    assert "close the quote that starts on this line" in told
 
 
-def test_what_is_no_text_file_is_refused(tmp_path: Path) -> None:
-    """Directories, absent files, unreadable files, other encodings."""
+def test_unreadable_or_non_utf8_file_is_refused(tmp_path: Path) -> None:
+    """Check directories, missing files, unreadable files and other encodings."""
     for path, words in (
         (tmp_path, "directory"),
         (tmp_path / "none", "No such file"),
@@ -105,23 +105,23 @@ def test_what_is_no_text_file_is_refused(tmp_path: Path) -> None:
     assert "UTF-8" in refusal("a: é".encode("utf-16"), tmp_path)
 
 
-def test_a_megabyte_of_garbage_is_refused_soon(tmp_path: Path) -> None:
-    """Whatever it holds: its size alone is enough."""
+def test_megabyte_of_garbage_is_refused_by_its_size(tmp_path: Path) -> None:
+    """Refuse it by size alone, whatever its contents."""
     source = random.Random(1)
     for data in (source.randbytes(2**20), b"a: b\n" * 2**18, b"[" * 2**20, b"\n" * 2**20):
         assert f"at most {MOST_BYTES} bytes" in refusal(data, tmp_path)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_garbage_of_the_largest_size_is_refused_soon(seed: int, tmp_path: Path) -> None:
-    """Bytes, and characters that mean something to YAML."""
+def test_garbage_of_the_maximum_size_is_refused_quickly(seed: int, tmp_path: Path) -> None:
+    """Check random bytes, and characters that are special in YAML."""
     source = random.Random(seed)
     refusal(source.randbytes(MOST_BYTES), tmp_path)
     refusal("".join(source.choices("abc: \n-[]{},'\"#&*!|>?%@`x19", k=MOST_BYTES)), tmp_path)
 
 
-def test_the_largest_valid_file_is_read_soon() -> None:
-    """Some 600 machines and links, every one of them varied."""
+def test_largest_valid_file_is_read_with_a_bounded_amount_of_work() -> None:
+    """Read some 600 machines and links, every one of them varied."""
     lines = ["lab:", "  machines:"]
     lines += [f"    m{i}: {{kind: netns, settings: {{net.ipv4.ip_forward: {i}}}}}" for i in range(300)]
     lines += ["  links:"]
@@ -143,8 +143,8 @@ def test_the_largest_valid_file_is_read_soon() -> None:
     assert len(experiment.tree["measure"]) == 298
 
 
-def test_words_and_numbers_are_read_by_yaml_1_2() -> None:
-    """on, off, yes and no are text; only true and false are not; numbers keep their type and their spelling."""
+def test_scalars_follow_yaml_1_2() -> None:
+    """Read on, off, yes and no as text; keep the type and the spelling of numbers."""
     problems = Problems("x")
     table = read(b"a: [on, off, yes, no, true, 1, 0x10, 1.50, ~, '1', 1:30, 1_000, 64K]", problems)
     assert table is not None
@@ -152,8 +152,8 @@ def test_words_and_numbers_are_read_by_yaml_1_2() -> None:
     assert table["a"].texts == {6: "0x10", 7: "1.50"}
 
 
-def test_every_key_and_item_knows_its_line() -> None:
-    """Also behind a byte order mark, with CRLF, and through an alias."""
+def test_every_key_and_item_has_its_line_number() -> None:
+    """Include a byte order mark, CRLF line ends, and an alias."""
     table = read(
         "\ufeffa:\r\n  - x\r\n  - {b: 1,\r\n     c: 2}\r\nd: &d {e: 1}\r\nf: *d\r\n".encode(), Problems("x")
     )
@@ -177,8 +177,8 @@ def reads_or_refuses(data: bytes) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=200))
 @example(b"\xef\xbb\xbf")
-def test_no_bytes_make_a_traceback(data: bytes) -> None:
-    """Whatever the bytes, there is an experiment or an InputError."""
+def test_arbitrary_bytes_never_cause_a_traceback(data: bytes) -> None:
+    """Return an experiment or raise InputError."""
     reads_or_refuses(data)
 
 
@@ -188,6 +188,6 @@ def test_no_bytes_make_a_traceback(data: bytes) -> None:
 @example("%YAML 1.1\n---\na: yes")
 @example("%YAML 9.9\n---\na: yes")
 @example("? a\n? b")
-def test_no_punctuation_makes_a_traceback(text: str) -> None:
-    """Whatever YAML's own characters spell, there is an experiment or an InputError."""
+def test_arbitrary_punctuation_never_causes_a_traceback(text: str) -> None:
+    """Return an experiment or raise InputError, for any combination of YAML's special characters."""
     reads_or_refuses(text.encode())

@@ -32,8 +32,8 @@ def labels(text: str) -> list[str]:
     return [level.label for level in experiment(text).factors[0].levels]
 
 
-def test_a_level_of_a_list_is_labelled_by_its_text() -> None:
-    """As it is written in the file, numbers too."""
+def test_level_of_a_list_is_labelled_by_its_text() -> None:
+    """Keep the spelling of the file, for numbers as well."""
     assert labels("factors: {tcp.window: [64K, 65536, 0x30000, 128.50K]}") == [
         "64K",
         "65536",
@@ -46,8 +46,8 @@ def test_a_level_of_a_list_is_labelled_by_its_text() -> None:
     assert labels("factors: {links.lan.cable: [true, false]}") == ["true", "false"]
 
 
-def test_a_level_of_a_mapping_is_labelled_by_its_key() -> None:
-    """Keys are text, also those that look like numbers or switches."""
+def test_level_of_a_mapping_is_labelled_by_its_key() -> None:
+    """Read keys as text, even if they look like numbers or switches."""
     found = experiment("""\
 factors: {links.lan.mtu: {on: 1500, 6.10: 3000, 9000: 9000}}
 baseline: {links.lan.mtu: 6.10}
@@ -58,8 +58,8 @@ only: {links.lan.mtu: [on, 6.10]}
     assert [cell["links.lan.mtu"] for cell in cells(found)] == ["on", "6.10"]
 
 
-def test_a_level_with_sub_factors() -> None:
-    """They exist only under it; elsewhere the cell has no such factor."""
+def test_sub_factors_exist_only_under_their_level() -> None:
+    """Leave the factor out of other cells."""
     found = experiment("""\
 factors:
   links.lan.shape:
@@ -90,8 +90,8 @@ factors:
     }  # fmt: skip
 
 
-def test_one_sub_factor_may_stand_under_several_levels() -> None:
-    """Its levels may differ there."""
+def test_sub_factor_may_have_different_levels_under_each_parent_level() -> None:
+    """Check different levels under each."""
     found = experiment("""\
 factors:
   network:
@@ -103,8 +103,8 @@ factors:
     assert [one.length for one in measures if isinstance(one, Stream)] == [1024, 2048, 4096, 8192]
 
 
-def test_what_is_said_more_exactly_holds() -> None:
-    """A deeper path over a wider one, a name over *, in whatever order they are written."""
+def test_more_specific_factor_path_takes_precedence() -> None:
+    """Apply a deeper path after a wider one, and a name after *, in any order of the file."""
     found = experiment("""\
 factors:
   exact: {x: {tcp.window: 2K, links.lan.wire.delay: 2ms}}
@@ -120,8 +120,8 @@ factors:
     )
 
 
-def test_a_star_deep_in_a_path_means_every_key_there() -> None:
-    """All classes of a shape, all items of a list."""
+def test_star_within_a_factor_path_matches_every_key() -> None:
+    """Match all classes of a shape, and all items of a list."""
     found = experiment("""\
 factors:
   links.lan.shape.classes.*.rate: [2Mbit]
@@ -138,8 +138,8 @@ factors:
     assert [each.snaplen for each in setup.measures["tcp"].capture] == [96, 96]
 
 
-def test_a_star_passes_over_sections_without_the_place() -> None:
-    """*.rate varies the streams and leaves a disk measure alone; machines.*.nic varies the virtual machines."""
+def test_star_in_a_factor_path_skips_sections_without_the_key() -> None:
+    """Vary streams by *.rate without a disk measure, and virtual machines by machines.*.nic."""
     found = parse(
         """\
 lab:
@@ -162,8 +162,8 @@ factors:
     assert nics == [None, "vhost-net", "vhost-net"]
 
 
-def test_a_level_may_add_or_remove_a_machine_and_a_link() -> None:
-    """The number of machines is a factor like any other."""
+def test_level_may_add_or_remove_a_machine_and_a_link() -> None:
+    """Vary the number of machines."""
     found = experiment("""\
 factors:
   crowd:
@@ -177,8 +177,8 @@ factors:
     assert [sorted(setup.lab.links) for setup in seen] == [["lan"], ["lan", "more"], ["other"]]
 
 
-def test_a_kind_may_vary() -> None:
-    """Keys of the other kind may then be varied below it."""
+def test_machine_kind_may_be_a_factor() -> None:
+    """Allow keys of the other kind below it."""
     found = experiment("""\
 factors: {machines.b.kind: {netns: netns, vm: {value: vm, factors: {machines.b.cpus: [1, 2]}}}}
 """)
@@ -188,8 +188,8 @@ factors: {machines.b.kind: {netns: netns, vm: {value: vm, factors: {machines.b.c
     assert seen == [("netns", None), ("vm", 1), ("vm", 2)]
 
 
-def test_keys_that_hold_dots_can_be_varied() -> None:
-    """Kernel settings and addresses."""
+def test_keys_that_contain_dots_can_be_factors() -> None:
+    """Check kernel settings and addresses."""
     found = experiment("""\
 factors:
   machines.a.settings.net.ipv4.tcp_rmem: [4096 131072 6291456, '1 2 3']
@@ -211,7 +211,7 @@ PATHS = [
 
 
 def value_at(path: str, number: int) -> object:
-    """Return the value numbered so that fits a path."""
+    """Return the n-th value that fits a path."""
     if path == "links.lan.wire.delay":
         return f"{number}ms"
     return 1000 + number if path == "links.lan.mtu" else number
@@ -219,7 +219,7 @@ def value_at(path: str, number: int) -> object:
 
 @st.composite
 def factor_trees(draw: st.DrawFn, depth: int = 2, free: tuple[str, ...] = tuple(PATHS)) -> dict[str, object]:
-    """Factors over distinct paths, some levels with sub-factors over the paths left."""
+    """Generate factors over distinct paths, some levels with sub-factors over the remaining paths."""
     chosen = draw(st.lists(st.sampled_from(free), unique=True, max_size=3)) if free else []
     left = tuple(path for path in free if path not in chosen)
     found: dict[str, object] = {}
@@ -248,7 +248,7 @@ def expected_count(tree: dict[str, Any]) -> int:
 @settings(max_examples=150, deadline=None)
 @given(factor_trees())
 def test_cells_are_the_product_of_the_levels(tree: dict[str, Any]) -> None:
-    """As many as the text says, all different, and every one of them resolves."""
+    """Check their number, that all differ, and that every one resolves."""
     found = experiment("factors: " + json.dumps(tree))
     walked = list(cells(found))
     assert len(walked) == expected_count(tree) == count(found.factors)
@@ -260,7 +260,7 @@ def test_cells_are_the_product_of_the_levels(tree: dict[str, Any]) -> None:
 
 @cache
 def walk(text: str) -> set[tuple[str, ...]]:
-    """Return the levels of every cell; the whole and many a part of it are asked for again and again."""
+    """Return the levels of every cell, cached, because tests use the whole and many parts of it repeatedly."""
     return {tuple(cell.values()) for cell in cells(experiment(text))}
 
 
@@ -273,8 +273,10 @@ def walk(text: str) -> set[tuple[str, ...]]:
         st.sampled_from(PATHS[:3]), st.lists(st.sampled_from("123"), min_size=1, unique=True), min_size=1
     ),
 )
-def test_only_and_except_are_set_operations(one: dict[str, list[str]], other: dict[str, list[str]]) -> None:
-    """only A, B is the union of only A and only B; except is the complement of only."""
+def test_only_and_except_keys_select_cells_by_set_operations(
+    one: dict[str, list[str]], other: dict[str, list[str]]
+) -> None:
+    """Check that only A, B is the union of only A and only B, and that except is the complement of only."""
     factors = {path: {number: value_at(path, int(number)) for number in "123"} for path in PATHS[:3]}
     base = "factors: " + json.dumps(factors)
 
@@ -291,8 +293,8 @@ def test_only_and_except_are_set_operations(one: dict[str, list[str]], other: di
         assert walked(only=one, except_=other) == left - right
 
 
-def test_a_sample_holds_every_level_even_when_cells_are_too_many() -> None:
-    """Checking is bounded, yet no level goes unseen."""
+def test_sample_of_cells_contains_every_level() -> None:
+    """Bound the check without leaving out a level."""
     levels = {path: {f"l{number}": value_at(path, number) for number in range(1, 11)} for path in PATHS}
     found = experiment("factors: " + json.dumps(levels))
     seen = list(sample(found, PATHS, limit=100))
@@ -304,8 +306,8 @@ def test_a_sample_holds_every_level_even_when_cells_are_too_many() -> None:
     ]
 
 
-def test_cells_come_lazily() -> None:
-    """The first of ten million is there at once."""
+def test_cells_are_generated_lazily() -> None:
+    """Return the first of ten million at once."""
     ten = {f"l{number}": number for number in range(1, 11)}
     paths = [f"tcp.{key}" for key in ("parallel", "window", "length", "rate")]
     paths += ["links.lan.vlan", "machines.a.settings.x", "machines.b.settings.x"]

@@ -1,4 +1,4 @@
-"""Lists of hosts become machines: ssh's aliases, Ansible's inventories of both forms, and names that have to change."""
+"""Host lists become machines: ssh aliases, both forms of Ansible inventories, and names that must change."""
 
 from pathlib import Path
 
@@ -58,12 +58,12 @@ all:
 
 
 def places(hosts: list[ListedHost]) -> dict[str, str | None]:
-    """Return where each is."""
+    """Return the place of each host."""
     return {host.name: host.ssh for host in hosts}
 
 
-def test_aliases_are_names_with_a_host_name() -> None:
-    """Wildcards, Match blocks, hosts without HostName and second names are none; included files count."""
+def test_ssh_aliases_with_a_host_name_become_hosts() -> None:
+    """Skip wildcards, Match blocks, hosts without HostName and second names; read included files."""
     files = {
         "extra": ["Host far\nHostName 192.0.2.99\nInclude deeper\n"],
         "deeper": ["Host deep\nHostName x\n"],
@@ -72,13 +72,13 @@ def test_aliases_are_names_with_a_host_name() -> None:
     assert found == {name: name for name in ("far", "deep", "pc6", "pc7")}
 
 
-def test_files_that_include_each_other_end() -> None:
-    """A circle of Include lines is left in time."""
+def test_reading_circular_ssh_includes_terminates() -> None:
+    """Stop at an Include cycle."""
     assert places(read_ssh_config("Include me\nHost a\nHostName b", lambda _: ["Include me\n"])) == {"a": "a"}
 
 
-def test_an_ini_inventory_gives_hosts_with_what_their_groups_say() -> None:
-    """Ranges are expanded, a group's word goes before its parent's, and a host's own before both."""
+def test_ini_inventory_gives_hosts_with_the_variables_of_their_groups() -> None:
+    """Expand ranges; apply a group's variables before its parent's, and a host's before both."""
     assert places(read_inventory(INI, "hosts")) == {
         "pc1": "root@192.0.2.1",
         "localhost": None,
@@ -90,21 +90,21 @@ def test_an_ini_inventory_gives_hosts_with_what_their_groups_say() -> None:
     }
 
 
-def test_a_yaml_inventory_gives_the_same_kind_of_hosts() -> None:
-    """Groups nest, and say the same things."""
+def test_yaml_inventory_gives_hosts_with_the_variables_of_their_groups() -> None:
+    """Read nested groups with the same variables."""
     found = places(read_inventory(YAML, "hosts.yaml"))
     assert found == {"pc1": "root@192.0.2.1", "vm1": "ssh://root@vm1:2222", "vm2": "admin@vm2"}
 
 
 @pytest.mark.parametrize("text", ["all: {", "---\n- pc1\n", "pc1 ansible_host='half\n"])
-def test_what_is_no_inventory_is_told_with_its_place(text: str) -> None:
-    """No traceback of a parser reaches the user."""
+def test_invalid_inventory_is_refused_with_its_location(text: str) -> None:
+    """Show no traceback of a parser."""
     with pytest.raises(InputError, match=r"hosts.*reading an inventory"):
         read_inventory(text, "hosts")
 
 
-def test_the_block_is_read_back_as_the_same_machines() -> None:
-    """Names are made to fit the language and kept apart; a place that is an option of ssh is left out, and said."""
+def test_printed_host_block_is_read_back_as_the_same_machines() -> None:
+    """Adapt names and keep them unique; leave out and report a destination that is an ssh option."""
     hosts = [
         ListedHost("pc6.lab", "root@pc6.lab"),
         ListedHost("pc6.home", "ssh://root@pc6:2222"),
@@ -128,14 +128,16 @@ def test_the_block_is_read_back_as_the_same_machines() -> None:
 
 
 @pytest.mark.parametrize("place", ["-oProxyCommand=x", "root@pc6 -v", "$(reboot)", "", "a;b", "a'b"])
-def test_a_place_that_ssh_could_take_for_something_else_is_refused(place: str) -> None:
-    """Options, spaces and what a shell would run are no host."""
+def test_ssh_destination_that_could_be_an_option_or_command_is_refused(place: str) -> None:
+    """Refuse options, spaces and shell syntax."""
     with pytest.raises(ValueError, match="user@name"):
         Host.model_validate({"kind": "host", "ssh": place})
 
 
-def test_the_command_prints_what_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From an inventory; a file that is not there, and one without hosts, are wrong input."""
+def test_hosts_command_prints_machines_from_an_inventory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Print YAML; treat a missing file, and one without hosts, as invalid input."""
     file = tmp_path / "inventory"
     file.write_text(INI)
     assert run(["hosts", "--inventory", str(file)]) == ExitCode.DONE
@@ -145,14 +147,14 @@ def test_the_command_prints_what_can_be_pasted(tmp_path: Path, capsys: pytest.Ca
     assert "`Host ALIAS` sections" in capsys.readouterr().err
 
 
-def test_a_list_of_hosts_begins_a_site() -> None:
-    """Names and where they are reached; what cannot be given to ssh stays a comment."""
+def test_host_list_becomes_the_start_of_a_site_file() -> None:
+    """Print names and destinations; comment out a destination that ssh cannot use."""
     listed = [ListedHost("pc6", "root@pc6"), ListedHost("here", None), ListedHost("odd", "-oProxy")]
     lines = site_block(listed).splitlines()
     assert lines[1:4] == [
         "  pc6: root@pc6",
         "  here: none",
-        "  # odd: left out, ssh takes no destination '-oProxy'",
+        "  # odd: left out, because ssh does not accept the destination '-oProxy'",
     ]
     assert lines[-2].startswith("on: {}")
     assert lines[-1].startswith("cables: {}")

@@ -71,15 +71,17 @@ from iolab.experiment.model.impairments import Impairments
         ({}, []),
     ],
 )
-def test_each_impairment_is_a_stage(given: dict[str, object], stages: list[dict[str, object]]) -> None:
-    """Times in nanoseconds, ratios in parts of a billion."""
+def test_each_impairment_becomes_an_agent_stage(
+    given: dict[str, object], stages: list[dict[str, object]]
+) -> None:
+    """Convert times to nanoseconds, and ratios to parts of a billion."""
     impairments = Impairments.model_validate(given)
     assert list(impairments.stages()) == stages
     assert list(impairments.problems()) == []
 
 
-def test_stages_are_passed_in_the_order_of_the_language() -> None:
-    """Whatever that of the file: what is lost does not wait, and what waits is delayed afterwards."""
+def test_impairment_stages_are_in_a_fixed_order_regardless_of_their_order_in_the_file() -> None:
+    """Drop lost frames before they wait, and delay frames after they waited."""
     given = {
         "reorder": {"ratio": "1%", "by": "1ms"},
         "delay": "1ms",
@@ -93,8 +95,8 @@ def test_stages_are_passed_in_the_order_of_the_language() -> None:
     assert kinds == ["loss", "corrupt", "duplicate", "stall", "line", "delay", "reorder"]
 
 
-def test_every_key_has_an_effect_or_is_told_to_have_none() -> None:
-    """No key of the language is left out of the stages without a word."""
+def test_every_impairment_key_has_an_agent_stage_or_is_reported_as_a_problem() -> None:
+    """Check that the stages cover every key of the language."""
     values: dict[str, object] = {
         "loss": "1%", "lose_every": 2, "lose_pattern": "01", "loss_bursts": {"to_bad": "1%", "to_good": "1%"},
         "corrupt": "1%", "duplicate": "1%", "stall": {"length": "1ms", "every": "1s"}, "rate": "1Mbit", "burst": 2,

@@ -1,4 +1,4 @@
-"""The name of a port: taken apart once, and still its text."""
+"""Port names: split once, and still text."""
 
 import json
 
@@ -12,22 +12,22 @@ from iolab.experiment.model.quantities import PortRef
     ("text", "machine", "port"),
     [("a.eth0", "a", "eth0"), ("a.eth0.100", "a", "eth0.100"), ("a", "a", ""), ("", "", "")],
 )
-def test_a_name_is_taken_apart_at_its_first_dot(text: str, machine: str, port: str) -> None:
-    """The port may have dots of its own: those of a VLAN."""
+def test_port_reference_is_split_at_its_first_dot(text: str, machine: str, port: str) -> None:
+    """Allow dots in the port, as for a VLAN."""
     ref = PortRef(text)
     assert (ref.machine, ref.port) == (machine, port)
 
 
-def test_a_name_is_its_text_wherever_text_is_wanted() -> None:
-    """It is a key, a part of other text and JSON as it is."""
+def test_port_reference_is_usable_as_text() -> None:
+    """Use it as a key, in other text, and in JSON."""
     ref = PortRef.of("a", "eth0")
     assert ref == "a.eth0"
     assert {"a.eth0": 1}[ref] == 1
     assert (f"mtu:{ref}", json.dumps([ref])) == ("mtu:a.eth0", '["a.eth0"]')
 
 
-def test_the_ends_of_a_link_are_names_of_ports_and_are_written_as_text() -> None:
-    """The language takes and gives text; the models give parts."""
+def test_link_ends_are_port_references_and_serialized_as_text() -> None:
+    """Check text on input and output, and parts in the models."""
     link = Link.model_validate({"ends": ["a.eth0", "b.eth1"]})
     assert [end.machine for end in link.ends] == ["a", "b"]
     assert link.model_dump(mode="json")["ends"] == ["a.eth0", "b.eth1"]

@@ -1,4 +1,4 @@
-"""Resolving cells: keys tell content, not labels; each factor touches what its paths name; work is done once."""
+"""Resolving cells: keys depend on content, not labels; each factor affects what its paths name; work is done once."""
 
 import json
 import subprocess
@@ -39,8 +39,8 @@ def keys(text: str, lab: str = LAB) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_the_same_content_has_the_same_key() -> None:
-    """Whatever the labels, the spelling of a quantity, the order of keys, and whether a default is written."""
+def test_cells_with_equal_content_have_equal_keys() -> None:
+    """Ignore labels, the spelling of quantities, the order of keys, and explicit defaults."""
     plain = keys("")
     assert keys("factors: {links.lan.mtu: {x: 1500}}") == plain
     assert keys("factors: {links.lan.vlan: [none]}") == plain
@@ -59,8 +59,8 @@ def test_the_same_content_has_the_same_key() -> None:
     assert one == other != plain
 
 
-def test_different_content_has_a_different_key() -> None:
-    """A factor changes the keys of what it touches, and no other."""
+def test_cells_with_different_content_have_different_keys() -> None:
+    """Change only the keys of affected sections."""
     (lab_1, tcp_1, udp_1), (lab_2, tcp_2, udp_2) = keys("factors: {links.lan.mtu: [1500, 9000]}")
     assert lab_1 != lab_2
     assert (tcp_1, udp_1) == (tcp_2, udp_2)
@@ -73,7 +73,7 @@ def test_different_content_has_a_different_key() -> None:
 
 
 def test_extending_an_experiment_keeps_the_keys_of_old_cells() -> None:
-    """A new level or a new factor adds cells; cells of the same content are found again."""
+    """Find cells with equal content again after adding a level or a factor."""
     old = set(keys("factors: {links.lan.mtu: [1500, 9000]}"))
     new = keys("""\
 factors:
@@ -85,8 +85,8 @@ factors:
     assert len(set(new)) == 12
 
 
-def test_keys_do_not_depend_on_the_process() -> None:
-    """A second interpreter with another hash seed computes the same ones."""
+def test_cell_keys_are_equal_across_processes_with_different_hash_seeds() -> None:
+    """Compare two interpreters with different hash seeds."""
     text = LAB + "factors: {links.lan.offload: [{tso: on}, {tso: off, gro: on}]}"
     program = (
         "import sys; from iolab.experiment import Resolver, cells, parse\n"
@@ -104,8 +104,8 @@ def test_keys_do_not_depend_on_the_process() -> None:
     assert len(seen) == 1
 
 
-def test_keys_are_stable_over_versions() -> None:
-    """A stored run is found again by these; a change here is a change of the format."""
+def test_cell_keys_are_stable_across_versions() -> None:
+    """Compare with stored keys; a change is a change of the format."""
     assert keys("") == [
         (
             "dd5020ddb2c1502790542b9ddfe482e6",
@@ -115,8 +115,8 @@ def test_keys_are_stable_over_versions() -> None:
     ]
 
 
-def test_touching_follows_the_paths() -> None:
-    """The lab concerns every measure; a measure's path only that one; a factor with such a sub-factor counts."""
+def test_factor_affects_exactly_the_measures_that_its_paths_name() -> None:
+    """Check lab paths, measure paths, and factors with such a sub-factor."""
     found = experiment("""\
 factors:
   links.lan.mtu: [1500]
@@ -144,8 +144,8 @@ factors:
     }
 
 
-def test_a_cell_of_one_measure_resolves_without_the_others() -> None:
-    """A measure whose missing key only a factor gives is left out of a cell that lacks this factor."""
+def test_cell_of_one_measure_is_resolved_without_the_other_measures() -> None:
+    """Leave out a measure whose required key only a factor gives."""
     lab = LAB.replace("stream, protocol: udp, rate: 1Gbit, from: a, to: b}", "forwarding, from: a}")
     found = experiment("factors: {udp.to: [b, c]}", lab)
     resolver = Resolver(found)
@@ -153,8 +153,8 @@ def test_a_cell_of_one_measure_resolves_without_the_others() -> None:
     assert list(resolver.setup({"udp.to": "c"}).measures) == ["tcp", "udp"]
 
 
-def test_levels_that_do_not_fit_together_raise_an_input_error() -> None:
-    """Also for an experiment that was put together without the checks of a file."""
+def test_conflicting_levels_raise_input_error() -> None:
+    """Check an experiment that was built without a file's checks."""
     found = experiment("")
     wrong = Experiment(
         title="x", tree=found.tree, factors=(Factor("links.lan.mtu", (Level("x", {"links.lan.mtu": "big"}),)),),
@@ -166,8 +166,8 @@ def test_levels_that_do_not_fit_together_raise_an_input_error() -> None:
         Resolver(wrong).lab_key({"links.lan.mtu": "x"})
 
 
-def test_resolving_leaves_the_experiment_as_it_was() -> None:
-    """Levels are put into copies."""
+def test_resolving_does_not_change_the_experiment() -> None:
+    """Apply levels to copies."""
     found = experiment(
         "factors: {links.lan.offload.tso: [on, off], machines.a.settings.x: [1, 2], tcp.flows: {x: []}}"
     )
@@ -179,9 +179,8 @@ def test_resolving_leaves_the_experiment_as_it_was() -> None:
     assert json.dumps(found.tree) == before
 
 
-def test_cells_are_walked_with_their_keys_in_little_work_and_memory_each() -> None:
-    """Even when all factors meet in one section, so that nothing can be remembered. benches/cost/plan_100k.py has the
-    time of a hundred thousand."""
+def test_iterating_over_cells_and_keys_needs_bounded_work_and_memory_per_cell() -> None:
+    """Check the worst case: all factors affect one section. benches/cost/plan_100k.py measures the time."""
     levels = {
         "links.lan.mtu": [*range(1000, 1010)], "links.lan.vlan": [*range(1, 11)],
         "links.lan.wire.delay": [f"{n}ms" for n in range(10)], "links.lan.wire.jitter": [f"{n}us" for n in range(10)],

@@ -1,4 +1,4 @@
-"""The JSON Schema for editors: current, valid, and of one mind with the checker."""
+"""The JSON Schema for editors: current, valid, and in agreement with the checker."""
 
 import json
 import re
@@ -24,31 +24,31 @@ measure: {tcp: {kind: stream, from: a, to: b}}
 
 
 def errors(text: str) -> list[str]:
-    """Return what the schema says about a text."""
+    """Return the schema's errors on a text."""
     document = read(text.encode(), Problems("x"))
     return [error.message for error in validator().iter_errors(document)]
 
 
 @cache
 def validator() -> Draft202012Validator:
-    """Return what compares with the schema."""
+    """Return a validator of the schema."""
     return Draft202012Validator(json_schema())
 
 
-def test_the_checked_in_schema_is_current() -> None:
-    """It is what `iolab schema` prints; write it anew after a change of the models."""
+def test_stored_schema_is_current() -> None:
+    """Compare with the output of `iolab schema`; regenerate it after a change of the models."""
     stored = (ROOT / "contract" / "experiment.schema.json").read_text()
     assert stored == json.dumps(json_schema(), indent=2) + "\n"
 
 
-def test_it_is_a_json_schema() -> None:
-    """Valid by the 2020-12 meta-schema."""
+def test_schema_is_a_valid_json_schema() -> None:
+    """Validate against the 2020-12 meta-schema."""
     Draft202012Validator.check_schema(json_schema())
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_it_accepts_what_the_checker_accepts(path: Path) -> None:
-    """Labs and studies."""
+def test_schema_accepts_every_lab_and_study(path: Path) -> None:
+    """Validate each file."""
     assert errors(path.read_text()) == []
 
 
@@ -59,10 +59,10 @@ def test_it_accepts_what_the_checker_accepts(path: Path) -> None:
         "only: {x: [1, on]}", "except: [{x: a}, {y: 6.0}]", "baseline: {x: 1500}",
     ],
 )  # fmt: skip
-def test_it_accepts_every_other_key(part: str) -> None:
-    """In the shapes that the language has."""
+def test_schema_accepts_every_optional_key(part: str) -> None:
+    """Check every form of the language."""
     assert errors(GOOD + part) == []
-    assert errors(starter("x")) == []
+    assert errors(str(starter("x"))) == []
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_it_accepts_every_other_key(part: str) -> None:
         ("machines: {a:", "machines: {a b:"),
     ],
 )
-def test_it_rejects_what_the_checker_rejects(old: str, new: str) -> None:
-    """Whatever can be checked without following references."""
+def test_schema_rejects_the_same_invalid_values_as_check(old: str, new: str) -> None:
+    """Check errors that need no references."""
     text = GOOD.replace(old, new, 1)
     assert text != GOOD
     assert errors(text)
@@ -104,8 +104,8 @@ def test_it_rejects_what_the_checker_rejects(old: str, new: str) -> None:
         parse(text, "x.yaml")
 
 
-def test_it_says_what_every_key_means() -> None:
-    """Each key of each model has a description."""
+def test_schema_describes_every_key() -> None:
+    """Require a description of each key of each model."""
     schema = json_schema()
     silent = [
         f"{name}.{key}" for name, part in schema["$defs"].items() for key, value in part.get("properties", {}).items()
@@ -114,8 +114,8 @@ def test_it_says_what_every_key_means() -> None:
     assert silent == []
 
 
-def test_the_reference_lists_every_key() -> None:
-    """Its tables are those of the models; `scripts/language_reference.py` writes them."""
+def test_language_reference_lists_every_key() -> None:
+    """Compare its tables with the models; `scripts/language_reference.py` writes them."""
     page = (ROOT / "docs" / "reference" / "experiment-language.md").read_text()
     assert page == with_tables(page)
     assert all(
@@ -123,8 +123,8 @@ def test_the_reference_lists_every_key() -> None:
     )
 
 
-def test_every_example_of_the_reference_is_right() -> None:
-    """The first is a whole file; the others are its factors and selectors, which at least read as YAML."""
+def test_every_example_of_the_language_reference_is_valid() -> None:
+    """Check the first as a whole file, and the others as factors and selectors."""
     page = (ROOT / "docs" / "reference" / "experiment-language.md").read_text()
     first, *others = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     assert parse(first, "reference").blocks == 4
@@ -135,8 +135,8 @@ def test_every_example_of_the_reference_is_right() -> None:
             assert errors(GOOD + text) == []
 
 
-def test_its_defaults_are_written_as_the_language_takes_them() -> None:
-    """A duration with its unit, a size with its letter."""
+def test_schema_defaults_are_written_with_units() -> None:
+    """Check a duration with its unit, and a size with its letter."""
     defs = json_schema()["$defs"]
     assert defs["Stream"]["properties"]["duration"]["default"] == "10s"
     assert defs["Vm"]["properties"]["memory"]["default"] == "512M"

@@ -1,4 +1,4 @@
-"""What a shape may not say: every one is a clear error at check, with its line."""
+"""Impossible shapes: each is a clear error at check, with its line."""
 
 import pytest
 
@@ -17,7 +17,7 @@ measure: {{tcp: {{kind: stream, protocol: tcp, from: a, to: b, duration: 1s}}}}
 
 
 def problems(shape: str) -> list[str]:
-    """Return what is wrong with a shape at a.eth0."""
+    """Return the problems of a shape on a.eth0."""
     try:
         parse(TEXT.format(shape=shape), "file.yaml")
     except InputError as error:
@@ -59,8 +59,11 @@ def classes(text: str, qdisc: str = "htb", more: str = "") -> str:
             classes("g: {rate: 2Mbit}, h: {rate: 1Mbit, parent: g}", more=", default: g"),
             "without child classes",
         ),
-        (classes("g: {rate: 2Mbit, burst: 10K}", "pacer"), "burst with qdisc: pacer"),
-        ("{at: a.eth0, qdisc: pacer, rate: 10Mbit, burst: 1K}", "at least one frame of this link"),
+        (classes("g: {rate: 2Mbit, burst: 10K}", "pacer"), "`burst` with the qdisc pacer"),
+        (
+            "{at: a.eth0, qdisc: pacer, rate: 10Mbit, burst: 1K}",
+            "at least the size of one frame on this link",
+        ),
         (
             "{at: a.eth0, qdisc: pacer, rate: 10Mbit, burst: 4K}\n      wire: {delay: 1ms}",
             "the pacer with `burst` on a link with `wire`",
@@ -71,14 +74,14 @@ def classes(text: str, qdisc: str = "htb", more: str = "") -> str:
         ),
         ("{at: a.eth0, qdisc: pacer, rate: 0}", "rate"),
         ("{at: a.eth0, qdisc: htb, rate: 7}", "at least 8 bit/s"),
-        ("{at: a.eth0, qdisc: tbf, rate: 1Mbit, burst: 1500}", "one frame of this link (1514 bytes)"),
-        ("{at: a.eth0, qdisc: tbf, rate: 1Mbit, burst: 10K, limit: 5K}", "at least the burst"),
+        ("{at: a.eth0, qdisc: tbf, rate: 1Mbit, burst: 1500}", "one frame on this link (1514 bytes)"),
+        ("{at: a.eth0, qdisc: tbf, rate: 1Mbit, burst: 10K, limit: 5K}", "at least the size of the burst"),
         ("{at: a.eth0, qdisc: pacer, rate: 1Mbit, limit: 100}", "a queue of 100 bytes"),
-        ("{at: a.eth0, qdisc: pacer, rate: 1Gbit, gso_max_segs: 1}", "gso_max_segs with qdisc: pacer"),
+        ("{at: a.eth0, qdisc: pacer, rate: 1Gbit, gso_max_segs: 1}", "`gso_max_segs` with the qdisc pacer"),
     ],
 )
-def test_what_no_shaper_can_do_is_refused(shape: str, seen: str) -> None:
-    """One problem each, at the line of the shape."""
+def test_invalid_shape_is_refused_with_one_problem(shape: str, seen: str) -> None:
+    """Report it at the line of the shape."""
     (problem,) = problems(shape)
     assert seen in problem, problem
 
@@ -97,6 +100,6 @@ def test_what_no_shaper_can_do_is_refused(shape: str, seen: str) -> None:
         "{at: a.eth0, qdisc: fq, rate: 100Mbit, gso_max_segs: 4}",
     ],
 )
-def test_what_shapers_can_do_is_accepted(shape: str) -> None:
-    """Trees, borrowing, queues of leaves."""
+def test_valid_shape_is_accepted(shape: str) -> None:
+    """Check trees, borrowing, and queues of leaves."""
     assert problems(shape) == []

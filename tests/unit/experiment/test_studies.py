@@ -1,4 +1,4 @@
-"""The five studies that define the scope, the quickstart and the starter: each is an experiment in this language."""
+"""The five studies that define the scope, the quickstart and the starter: each is a valid experiment."""
 
 from pathlib import Path
 
@@ -25,13 +25,13 @@ def resolved(experiment: Experiment) -> list[Setup]:
     ("name", "count"),
     [("xen-vlan", 18), ("rate-control", 12), ("iscsi", 4), ("long-path", 56), ("kvm-forwarding", 56)],
 )
-def test_a_study_has_the_cells_it_names(name: str, count: int) -> None:
-    """Every one of them resolves."""
+def test_study_has_the_stated_number_of_cells(name: str, count: int) -> None:
+    """Resolve every one of them."""
     assert len(resolved(load(STUDIES / f"{name}.yaml"))) == count
 
 
-def test_xen_vlan_sets_the_pair_of_both_streams() -> None:
-    """Six ordered pairs, VLAN or not; the base's offload holds where a level says nothing."""
+def test_xen_vlan_study_varies_the_machine_pair_of_both_streams() -> None:
+    """Check six ordered pairs, with VLAN or not; the base's offload is the default."""
     last = resolved(load(STUDIES / "xen-vlan.yaml"))[-1]
     assert {(m.src, m.dst) for m in last.measures.values() if isinstance(m, Stream)} == {
         ("pc6dom1", "pc7dom1")
@@ -41,8 +41,8 @@ def test_xen_vlan_sets_the_pair_of_both_streams() -> None:
     assert last.lab.machines["pc6dom1"].on == "pc6"
 
 
-def test_rate_control_shapes_one_port_with_classes() -> None:
-    """Rates are decimal, bursts binary; classes select by machine."""
+def test_rate_control_study_shapes_one_port_with_classes() -> None:
+    """Read rates as decimal, bursts as binary; classes select by machine."""
     experiment = load(STUDIES / "rate-control.yaml")
     cell = {"pairs.flows": "both", "links.wire.shape": "htb with ceil"}
     shape = Resolver(experiment).setup(cell).lab.links["wire"].shape
@@ -52,8 +52,8 @@ def test_rate_control_shapes_one_port_with_classes() -> None:
     assert shape.classes["g1"].src == "g01"
 
 
-def test_iscsi_measures_where_the_level_says() -> None:
-    """`*.on` sets the place of the disk programs and of the stream."""
+def test_iscsi_study_measures_on_the_machine_of_the_level() -> None:
+    """Set the machine of the disk programs and of the stream by `*.on`."""
     setups = resolved(load(STUDIES / "iscsi.yaml"))
     for name in ("net", "hdparm", "thput", "bonnie"):
         measures = [setup.measures[name] for setup in setups]
@@ -61,8 +61,8 @@ def test_iscsi_measures_where_the_level_says() -> None:
         assert places == ["pc2", "pc2", "pc2vm", "pc2vm"]
 
 
-def test_long_path_varies_only_tcp_by_window() -> None:
-    """UDP runs once per MTU and direction."""
+def test_long_path_study_varies_the_window_of_the_tcp_measure_only() -> None:
+    """Run UDP once per MTU and direction."""
     resolver = Resolver(load(STUDIES / "long-path.yaml"))
     assert resolver.touches("tcp.window", "tcp")
     assert not resolver.touches("tcp.window", "udp")
@@ -72,8 +72,8 @@ def test_long_path_varies_only_tcp_by_window() -> None:
     assert (wire.delay, wire.rate, wire.queue) == (114_360_000, "1000000000bit", 32 * 2**20)
 
 
-def test_kvm_forwarding_varies_the_guests_network_card() -> None:
-    """A machine's key is a factor like any other."""
+def test_kvm_forwarding_study_varies_the_nic_of_the_guest() -> None:
+    """Use a machine's key as a factor."""
     setups = resolved(load(STUDIES / "kvm-forwarding.yaml"))
     nics = [
         machine.nic for setup in setups for machine in setup.lab.machines.values() if isinstance(machine, Vm)
@@ -82,13 +82,13 @@ def test_kvm_forwarding_varies_the_guests_network_card() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(LABS.glob("*.yaml")), ids=lambda path: path.name)
-def test_every_lab_that_is_shipped_is_right(path: Path) -> None:
-    """`iolab check` has nothing to say about them."""
+def test_every_shipped_lab_is_valid(path: Path) -> None:
+    """Check that `iolab check` reports nothing."""
     assert resolved(load(path))
 
 
-def test_the_quickstart_is_what_its_comment_says() -> None:
-    """Eight combinations, two measures, three blocks; with a baseline for each factor."""
+def test_quickstart_experiment_matches_the_comment_in_its_file() -> None:
+    """Count eight combinations, two measures and three blocks, with a baseline for each factor."""
     experiment = load(LABS / "quickstart.yaml")
     assert len(resolved(experiment)) == 8
     assert experiment.blocks == 3
@@ -100,17 +100,17 @@ def test_the_quickstart_is_what_its_comment_says() -> None:
     "name",
     ["mine", "My 2nd study", "x: y", "null", "true", "12", "", "#", '"', "{", "../a", "\n", "é", "x" * 500],
 )
-def test_the_starter_is_an_experiment_whatever_its_name(name: str) -> None:
-    """Two namespaces, one link, one stream, one factor; commented."""
-    text = starter(name)
+def test_starter_file_is_a_valid_experiment_with_any_name(name: str) -> None:
+    """Check two namespaces, one link, one stream, one factor, and comments."""
+    text = str(starter(name))
     experiment = parse(text, "new.yaml")
     assert len(resolved(experiment)) == 2
     assert text.count("#") >= 5
     assert experiment.title
 
 
-def test_a_second_guest_stands_beside_the_first_with_its_card_and_links_of_its_own() -> None:
-    """A factor of every machine holds for the one that a level makes, which waits for nothing of the first to start."""
+def test_second_guest_added_by_a_level_does_not_depend_on_the_first() -> None:
+    """Apply a factor of every machine to it; start it without waiting for the first guest."""
     experiment = load(LABS / "kvm-forwarding.yaml")
     cell = next(
         cell

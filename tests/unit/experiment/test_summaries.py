@@ -26,16 +26,16 @@ def problems(text: str) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_an_entry_is_read_with_its_ratios_and_defaults() -> None:
-    """Numbers are labels as they are written; mean, min and max are shown if nothing else is asked for."""
+def test_summarise_entry_is_read_with_ratios_and_defaults() -> None:
+    """Read numbers as labels; show mean, min and max by default."""
     text = "summarise: {over: rate.direction, ratio: {rate.frame_size: [1518, 64]}}"
     assert parse(BASE + text, "f.yaml").summaries == (
         Summary("rate.direction", ("mean", "min", "max"), (LevelRatio("rate.frame_size", "1518", "64"),)),
     )
 
 
-def test_several_entries_are_a_list() -> None:
-    """Each with figures of its own."""
+def test_summarise_accepts_a_list_of_entries() -> None:
+    """Compute separate figures for each entry."""
     text = "summarise: [{over: rate.frame_size, show: [max, median]}, {over: rate.direction}]"
     found = parse(BASE + text, "f.yaml").summaries
     assert [(each.over, each.show) for each in found] == [
@@ -64,6 +64,6 @@ def test_several_entries_are_a_list() -> None:
         ("summarise: [{over: rate.direction}, 3]", "reading summarise.1: saw 3"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_line(text: str, said: str) -> None:
-    """And with what is allowed."""
+def test_invalid_summarise_entry_is_refused_with_its_line(text: str, said: str) -> None:
+    """List the allowed values."""
     assert any(said in problem for problem in problems(text)), problems(text)

@@ -1,4 +1,4 @@
-"""Mistakes of first experiments: each answer has file, line, what was seen, and what to write."""
+"""Mistakes of first experiments: each message has file, line, the value, and a remedy."""
 
 import pytest
 
@@ -22,14 +22,14 @@ blocks: 3
 A, LAN, TCP = "a: {kind: netns}", "mtu: 1500}", "duration: 1s"
 
 MISTAKES = [
-    # what is there, what is written instead, line, what was seen, what to write
+    # original text, replacement, line, reported value, remedy
     (A, "a: {knd: netns}", 3, "no kind", "did you mean 'kind' instead of 'knd'?"),
     (A, "a: {kind: netn}", 3, "netn", "did you mean 'netns'?"),
     (A, "a: {}", 3, "no kind", "add kind: vm"),
     (A, "a: netns", 3, "netns", "a mapping, such as {kind:"),
-    (A, "a: {kind: docker}", 3, "docker", "write netns"),
-    (A, "a: {kind: qemu}", 3, "qemu", "write vm"),
-    (A, "a: {kind: ssh}", 3, "ssh", "write host"),
+    (A, "a: {kind: docker}", 3, "docker", "write `kind: netns`"),
+    (A, "a: {kind: qemu}", 3, "qemu", "write `kind: vm`"),
+    (A, "a: {kind: ssh}", 3, "ssh", "write `kind: host`"),
     (A, "a: {kind: vm, memory: 1G1}", 3, "1G1", "binary unit K, M, G or T"),
     (A, "a: {kind: vm, memory: 512}", 3, "512", "96M to 16T"),
     (A, "a: {kind: vm, cpus: two}", 3, "two", "a whole number from 1 to 1024"),
@@ -48,12 +48,12 @@ MISTAKES = [
     (LAN, "offload: {tso: yes}}", 6, "yes", "on, off or none"),
     (LAN, "vlan: 5000}", 6, "5000", "from 1 to 4094 or none"),
     (LAN, "addresses: [10.0.0.1/24]}", 6, "[10.0.0.1/24]", "such as 198.18.0.1/24"),
-    ("kind: stream", "kind: iperf3", 8, "iperf3", "write stream"),
+    ("kind: stream", "kind: iperf3", 8, "iperf3", "write `kind: stream`"),
     ("kind: stream", "kind: steam", 8, "steam", "did you mean 'stream'?"),
     ("from: a", "form: a", 8, "the key 'form'", "did you mean 'from'?"),
     ("from: a", "from: c", 8, "c", "a machine.port that is an end of a link: a, b"),
     ("from: a", "from: b", 8, "'b' as both ends of the measure", "two different machines or ports"),
-    ("from: a, ", "", 8, "no from", "add from"),
+    ("from: a, ", "", 8, "no key from", "add from"),
     (TCP, "duration: 1", 8, "1", "did you mean 1s?"),
     (TCP, "duration: 1sec", 8, "1sec", "did you mean 1s?"),
     (TCP, f"{TCP}, rate: 1G", 8, "1G", "did you mean 1Gbit?"),
@@ -71,22 +71,22 @@ MISTAKES = [
 ]
 
 
-def test_the_file_without_the_mistakes_is_right() -> None:
-    """What follows is wrong for one reason only."""
+def test_example_experiment_without_mistakes_is_valid() -> None:
+    """Check the base, so that each later test has a single mistake."""
     check_cells(parse(RIGHT, "f.yaml"))
 
 
 @pytest.mark.parametrize(
     "right", ["shape: {at: a.eth0, qdisc: htb, rate: 100Mbit}", "wire: {delay: 10ms}", "wire: {loss: 0.1}"]
 )
-def test_what_is_advised_for_links_is_right(right: str) -> None:
-    """Who writes what the answer says is done."""
+def test_link_corrected_as_advised_is_valid(right: str) -> None:
+    """Apply the advice of the message."""
     check_cells(parse(RIGHT.replace(LAN, f"{right}}}").replace("links.lan.mtu", "tcp.window"), "f.yaml"))
 
 
 @pytest.mark.parametrize("device", ["", ", device: {delay: 1ms}"])
-def test_a_stream_through_a_device_that_only_frames_pass_is_refused_where_it_is_written(device: str) -> None:
-    """It would wait for a connection until its time is over, and again in each block."""
+def test_stream_through_a_device_that_forwards_only_test_frames_is_refused(device: str) -> None:
+    """Refuse it, because it would wait for a connection until its timeout in each block."""
     text = RIGHT.replace(
         "b: {kind: netns}", f"b: {{kind: netns}}\n    d: {{kind: netns, forward: xdp{device}}}"
     )
@@ -103,10 +103,10 @@ def test_a_stream_through_a_device_that_only_frames_pass_is_refused_where_it_is_
 
 
 @pytest.mark.parametrize(("old", "new", "line", "seen", "answer"), MISTAKES, ids=[one[1] for one in MISTAKES])
-def test_a_typical_mistake_is_answered_by_what_to_write(
+def test_typical_mistake_is_reported_with_its_line_and_a_remedy(
     old: str, new: str, line: int, seen: str, answer: str
 ) -> None:
-    """A problem names the line of the mistake, what was seen there, and what to write."""
+    """Report the line, the value, and the text to write."""
     assert old in RIGHT
     with pytest.raises(InputError) as caught:
         check_cells(parse(RIGHT.replace(old, new, 1), "f.yaml"))

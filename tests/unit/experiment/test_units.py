@@ -1,4 +1,4 @@
-"""Quantities: what people write, exactly; what readers are shown, rounded."""
+"""Quantities: parsed exactly; shown rounded."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -36,8 +36,8 @@ TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 
         ("0", 0),
     ],
 )
-def test_a_size_is_binary(text: object, expected: int) -> None:
-    """128K is 131072 bytes, however it is spelled."""
+def test_size_units_are_binary(text: object, expected: int) -> None:
+    """Read 128K as 131072 bytes, however it is spelled."""
     assert units.parse_bytes(text) == expected
 
 
@@ -52,8 +52,8 @@ def test_a_size_is_binary(text: object, expected: int) -> None:
         ("941 Mbit/s", 941_000_000),
     ],
 )
-def test_a_bit_rate_is_decimal(text: object, expected: int) -> None:
-    """1000Mbit and 1Gbit are the same rate."""
+def test_bit_rate_units_are_decimal(text: object, expected: int) -> None:
+    """Read 1000Mbit and 1Gbit as the same rate."""
     assert units.parse_bits_per_second(text) == expected
 
 
@@ -68,13 +68,13 @@ def test_a_bit_rate_is_decimal(text: object, expected: int) -> None:
         (0, 0),
     ],
 )
-def test_a_duration_has_a_unit(text: object, expected: int) -> None:
-    """A duration is kept in whole nanoseconds."""
+def test_duration_is_parsed_to_nanoseconds(text: object, expected: int) -> None:
+    """Keep durations in whole nanoseconds."""
     assert units.parse_nanoseconds(text) == expected
 
 
-def test_a_ratio_may_be_percent() -> None:
-    """0.01% and 0.0001 are the same ratio."""
+def test_ratio_may_be_a_percentage() -> None:
+    """Read 0.01% and 0.0001 as the same ratio."""
     assert units.parse_ratio("0.01%") == units.parse_ratio(0.0001) == units.parse_ratio("0.0001") == 0.0001
 
 
@@ -92,8 +92,8 @@ def test_a_ratio_may_be_percent() -> None:
         (units.parse_ratio, 5, "did you mean 5%?"),
     ],
 )
-def test_a_wrong_unit_is_refused_with_what_was_meant(parse: Parse, text: object, advice: str) -> None:
-    """The message names the nearest right spelling."""
+def test_wrong_unit_is_refused_with_the_nearest_valid_unit(parse: Parse, text: object, advice: str) -> None:
+    """Name the nearest valid spelling."""
     with pytest.raises(units.UnitError, match=advice.replace("?", r"\?")):
         parse(text)
 
@@ -128,8 +128,8 @@ def test_a_wrong_unit_is_refused_with_what_was_meant(parse: Parse, text: object,
     ],
     ids=lambda value: "list" if isinstance(value, list) else repr(value)[:20],
 )
-def test_what_is_no_quantity_is_refused_by_name(parse: Parse, value: object) -> None:
-    """Every refusal is a UnitError that says what is allowed."""
+def test_invalid_quantity_is_refused_with_the_allowed_values(parse: Parse, value: object) -> None:
+    """Raise UnitError for every invalid value."""
     with pytest.raises(units.UnitError) as caught:
         parse(value)
     assert caught.value.allowed
@@ -141,10 +141,10 @@ def test_what_is_no_quantity_is_refused_by_name(parse: Parse, value: object) -> 
     [(units.parse_bytes, SIZES), (units.parse_bits_per_second, RATES), (units.parse_nanoseconds, TIMES)],
 )
 @given(data=st.data())
-def test_parsing_is_exact_integer_arithmetic(
+def test_quantities_are_parsed_without_rounding(
     parse: Parse, table: dict[str, int], data: st.DataObject
 ) -> None:
-    """number x unit, computed without a binary fraction, for every number that gives a whole amount."""
+    """Compute number x unit without binary fractions, for every number that gives a whole amount."""
     unit = data.draw(st.sampled_from(sorted(table)))
     amount = data.draw(st.integers(0, units.LARGEST // table[unit])) * table[unit]
     tenths = data.draw(st.integers(0, 9)) * table[unit] // 10 if table[unit] % 10 == 0 else 0
@@ -154,8 +154,8 @@ def test_parsing_is_exact_integer_arithmetic(
 
 
 @given(st.integers(0, units.LARGEST), st.sampled_from([1, 1000, 1024, 10**9, 2**30]))
-def test_what_is_written_is_read_back_exactly(number: int, scale: int) -> None:
-    """The exact form, in the largest unit that leaves a whole number."""
+def test_written_quantity_is_read_back_exactly(number: int, scale: int) -> None:
+    """Write the exact form, in the largest unit that leaves a whole number."""
     value = min(number * scale, units.LARGEST)
     assert units.parse_bytes(units.write_bytes(value)) == value
     assert units.parse_bits_per_second(units.write_bits_per_second(value)) == value
@@ -163,15 +163,15 @@ def test_what_is_written_is_read_back_exactly(number: int, scale: int) -> None:
 
 
 @given(st.floats(0, 1))
-def test_a_ratio_that_is_written_is_read_back_exactly(value: float) -> None:
-    """As long as it has 30 digits at most after the point."""
+def test_written_ratio_is_read_back_exactly(value: float) -> None:
+    """Allow at most 30 digits after the point."""
     written = units.write_ratio(value)
     assert len(written) > 32 or units.parse_ratio(written) == value
 
 
 @given(st.integers(1, 10**15), st.integers(1, 10**15))
-def test_formatting_keeps_the_order(one: int, other: int) -> None:
-    """A larger rate never reads as a smaller one."""
+def test_formatting_preserves_the_order_of_rates(one: int, other: int) -> None:
+    """Never show a larger rate as a smaller one."""
     low, high = sorted((one, other))
     assert units.parse_bits_per_second(units.format_bits_per_second(low)) <= units.parse_bits_per_second(
         units.format_bits_per_second(high)
@@ -179,8 +179,8 @@ def test_formatting_keeps_the_order(one: int, other: int) -> None:
 
 
 @given(st.integers(1, 10**15))
-def test_what_is_shown_can_be_read_back_within_its_digits(value: int) -> None:
-    """Three significant digits are within half a percent; the unit is one that the language takes."""
+def test_formatted_quantity_is_read_back_within_its_digits(value: int) -> None:
+    """Show three significant digits (half a percent), in a unit of the language."""
     assert units.parse_bits_per_second(units.format_bits_per_second(value)) == pytest.approx(
         value, rel=0.0051, abs=1
     )
@@ -189,8 +189,8 @@ def test_what_is_shown_can_be_read_back_within_its_digits(value: int) -> None:
     assert units.parse_nanoseconds(units.format_nanoseconds(value)) == pytest.approx(value, rel=0.0051, abs=1)
 
 
-def test_times_to_wait_for_are_shown_in_two_parts() -> None:
-    """Seconds, minutes or hours, never a fraction of a minute."""
+def test_durations_are_shown_in_at_most_two_units() -> None:
+    """Show seconds, minutes or hours, never a fraction of a minute."""
     shown = [units.format_duration(seconds * 10**9) for seconds in (0, 12, 185, 7800)]
     assert shown == ["0 s", "12 s", "3 min 5 s", "2 h 10 min"]
     assert units.format_duration(59_600_000_000) == "1 min 0 s"

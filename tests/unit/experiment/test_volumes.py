@@ -1,4 +1,4 @@
-"""Volumes and disks that cannot be: every mistake with its line, what is allowed and what to do."""
+"""Impossible volumes and disks: every mistake with its line, the allowed values and a remedy."""
 
 import pytest
 
@@ -24,6 +24,7 @@ SCRATCH = "scratch: {size: 256M}"
 OTHER = "other: {kind: vm}"
 INNER = "inner: {kind: vm, on: other}"
 BUSES = "{nvme: [{volume: scratch, bus: nvme}], ide: [{volume: scratch, bus: ide}]}"
+EXISTS = (SCRATCH, "scratch: {device: /dev/sdb}")
 DUT = "disks: [{volume: scratch}]"
 
 
@@ -50,15 +51,30 @@ def problems(*changes: tuple[str, str]) -> list[str]:
         ([(SCRATCH, "scratch: {size: 256M, on: fa}")], 11, "did you mean 'far'?"),
         ([(SCRATCH, "scratch: {size: 256M, on: far}")], 5, "remove `on` from the volume"),
         ([(SCRATCH, "scratch: {size: 256M, on: dut}")], 5, "which is on dut, while dut is on this host"),
-        ([(DUT, "cpus: 1"), (INNER, f"inner: {{kind: vm, on: other, {DUT}}}")], 7, "set on: other in the volume"),
+        ([(DUT, "cpus: 1"), (INNER, f"inner: {{kind: vm, on: other, {DUT}}}")], 7, "set `on: other` in the volume"),
         ([(SCRATCH, "scratch: {size: 1000}")], 11, "a multiple of 4K"),
         ([(SCRATCH, "scratch: {size: 0}")], 11, "size"),
+        ([(SCRATCH, "scratch: {}")], 11, "no key size"),
+        ([(SCRATCH, "scratch: {device: sdb}")], 11, "the absolute path of a block device"),
+        ([(SCRATCH, "scratch: {device: /dev/../etc/x}")], 11, "the absolute path of a block device"),
+        ([(SCRATCH, "scratch: {folder: data, size: 1M}")], 11, "the absolute path of a folder"),
+        ([(SCRATCH, "scratch: {folder: '/a b', size: 1M}")], 11, "the absolute path of a folder"),
+        ([(SCRATCH, "scratch: {path: /data, size: 1M}")], 11, "use the key `folder` instead"),
+        ([(SCRATCH, "scratch: {device: /dev/sdb, size: 1M}")], 11, "`size` with `device`"),
+        ([(SCRATCH, "scratch: {device: /dev/sdb, folder: /data}")], 11, "`folder` with `device`"),
+        ([(SCRATCH, "scratch: {device: /dev/sdb, export: iscsi}")], 11, "`export` with `device`"),
+        ([(SCRATCH, "scratch: {size: 1M, writes: allowed}")], 11, "`writes` without `device`"),
+        ([(DUT, "disks: [{device: /dev/sdb}]")], 5, "device: PATH}}}, and write disks: [{volume: NAME}]"),
+        ([EXISTS, (DUT, "disks: [{volume: scratch, fs: ext4}]")], 5, "use a volume with `folder`"),
+        ([EXISTS, (DUT, "disks: [{volume: scratch, via: user}]")], 5, "via: local"),
+        ([EXISTS, (DUT, "disks: [{volume: scratch, bus: ide}]")], 5, "disks on IDE cannot be read-only"),
+        ([EXISTS, (DUT, "engine: xen, disks: [{volume: scratch}]")], 5, "Xen domain"),
     ],
 )  # fmt: skip
-def test_a_disk_that_cannot_be_is_told_with_its_line(
+def test_invalid_disk_is_reported_with_its_line_and_a_remedy(
     changes: list[tuple[str, str]], line: int, words: str
 ) -> None:
-    """And with what to write instead."""
+    """Report the text to write instead."""
     told = problems(*changes)
     assert any(problem.startswith(f"f.yaml:{line}:") and words in problem for problem in told), told
 
@@ -75,8 +91,8 @@ def test_a_disk_that_cannot_be_is_told_with_its_line(
         [(DUT, "cpus: 1"), ("\nmeasure", f"\nfactors: {{machines.dut.disks: {BUSES}}}\nmeasure")],
     ],
 )  # fmt: skip
-def test_a_disk_that_can_be_is_taken(changes: list[tuple[str, str]]) -> None:
-    """On the kernel of a namespace, exported from afar, in a guest for its guest, in some cells only, varied."""
+def test_valid_disk_is_accepted(changes: list[tuple[str, str]]) -> None:
+    """Check a namespace's kernel, a remote export, a nested guest, a disk in some cells only, and a factor."""
     text = BASE
     for old, new in changes:
         text = text.replace(old, new)

@@ -1,4 +1,4 @@
-"""The archive of the first stage, read back by a reader of this file's own and, where it is installed, by cpio."""
+"""The initramfs archive, read back by a reader in this file and, if installed, by cpio."""
 
 import shutil
 import stat
@@ -13,7 +13,7 @@ from iolab.image.build import character_device, file, folder, pack
 
 
 def read(archive: bytes) -> list[tuple[str, int, bytes]]:
-    """Return name, mode and content of every entry, following the format's description."""
+    """Return name, mode and content of every entry, according to the format's description."""
     entries: list[tuple[str, int, bytes]] = []
     at = 0
     while True:
@@ -29,14 +29,14 @@ def read(archive: bytes) -> list[tuple[str, int, bytes]]:
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,12}", fullmatch=True), st.binary(max_size=40)))
-def test_what_is_packed_is_read_back(files: dict[str, bytes]) -> None:
-    """Names and contents of every length survive the alignment."""
+def test_packed_archive_is_read_back(files: dict[str, bytes]) -> None:
+    """Check names and contents of every length, with their alignment."""
     archive = pack([file(name, content) for name, content in files.items()])
     assert [(name, content) for name, _, content in read(archive)] == list(files.items())
 
 
-def test_kinds_of_entries_keep_their_modes() -> None:
-    """Folder, program and device are what they were."""
+def test_archive_entries_keep_their_modes() -> None:
+    """Check a folder, a program and a device."""
     entries = [
         folder("dev"),
         file("init", b"x", executable=True),
@@ -47,8 +47,8 @@ def test_kinds_of_entries_keep_their_modes() -> None:
 
 
 @pytest.mark.skipif(shutil.which("cpio") is None, reason="needs cpio")
-def test_the_program_cpio_reads_it(tmp_path: Path) -> None:
-    """A program we did not write unpacks the same files."""
+def test_cpio_program_unpacks_the_archive(tmp_path: Path) -> None:
+    """Compare with an independent program."""
     archive = pack([folder("etc"), file("etc/name", b"guest\n"), file("odd", b"12345")])
     subprocess.run(["cpio", "-id", "--quiet"], input=archive, cwd=tmp_path, check=True)
     assert (tmp_path / "etc/name").read_text() == "guest\n"

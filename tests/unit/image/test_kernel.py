@@ -1,4 +1,4 @@
-"""Taking a kernel apart: the packed kernel inside a bzImage, the order of modules, what they offer."""
+"""Kernel images: the compressed kernel inside a bzImage, the order of modules, their features."""
 
 import gzip
 import lzma
@@ -24,7 +24,7 @@ kernel/drivers/block/xen-blkfront.ko:
 
 
 def bz_image(payload: bytes, setup_sectors: int = 3, offset: int = 64) -> bytes:
-    """Return a bzImage as the boot protocol describes it."""
+    """Return a bzImage as described by the boot protocol."""
     image = bytearray((setup_sectors + 1) * 512 + offset)
     image[0x1F1] = setup_sectors
     image[0x202:0x206] = b"HdrS"
@@ -33,14 +33,14 @@ def bz_image(payload: bytes, setup_sectors: int = 3, offset: int = 64) -> bytes:
 
 
 @pytest.mark.parametrize("compress", [lzma.compress, gzip.compress])
-def test_the_kernel_is_found_in_a_bz_image(compress: Callable[[bytes], bytes]) -> None:
-    """Its place and size are read from the header, whatever it is packed with."""
+def test_kernel_is_extracted_from_a_bzimage(compress: Callable[[bytes], bytes]) -> None:
+    """Read offset and size from the header, for any compression."""
     payload = compress(KERNEL) + struct.pack("<I", len(KERNEL))
     assert extract_vmlinux(bz_image(payload)) == KERNEL
 
 
-def test_an_uncompressed_kernel_is_taken_as_it_is() -> None:
-    """Some distributions ship the ELF file itself."""
+def test_uncompressed_kernel_is_used_unchanged() -> None:
+    """Accept the ELF file that some distributions ship."""
     assert extract_vmlinux(KERNEL) == KERNEL
 
 
@@ -49,28 +49,28 @@ def test_an_uncompressed_kernel_is_taken_as_it_is() -> None:
     [
         (b"", "neither an ELF file nor a bzImage"),
         (b"MZ" + bytes(600), "neither an ELF file nor a bzImage"),
-        (bz_image(b"\x89LZO" + bytes(40)), "known are xz, gzip, zstd, lz4"),
+        (bz_image(b"\x89LZO" + bytes(40)), "supported formats are xz, gzip, zstd and lz4"),
         (bz_image(lzma.compress(KERNEL)[:100] + bytes(4)), "unpacking the kernel"),
         (bz_image(lzma.compress(KERNEL) + struct.pack("<I", 7)), "instead of 7"),
         (bz_image(lzma.compress(b"no ELF") + struct.pack("<I", 6)), "damaged"),
     ],
 )
-def test_a_damaged_kernel_is_refused(image: bytes, told: str) -> None:
-    """Whatever is in the file, the complaint says what was seen."""
+def test_damaged_kernel_image_is_refused(image: bytes, told: str) -> None:
+    """Name the invalid contents."""
     with pytest.raises(UnsupportedError, match=told):
         extract_vmlinux(image)
 
 
-def test_a_program_that_needs_libraries_is_no_first_process() -> None:
-    """Judged by the programs of this computer: Python needs a loader, busybox or ldconfig does not."""
+def test_only_statically_linked_programs_are_accepted_as_first_process() -> None:
+    """Check programs of this computer: Python needs a loader, busybox or ldconfig does not."""
     assert not is_static_program(Path(sys.executable).resolve().read_bytes())
     assert not is_static_program(b"\x7fELF\x02\x01" + b"\xff" * 100)
     assert not is_static_program(b"#!/bin/sh\n")
     assert is_static_program(Path("/sbin/ldconfig").read_bytes())
 
 
-def test_a_module_comes_after_what_it_needs() -> None:
-    """Each file once, in an order that can be loaded; what is built in is left out."""
+def test_modules_are_ordered_after_their_dependencies() -> None:
+    """List each file once, in loading order, without built-in modules."""
     order = load_order(DEPENDENCIES, {"squashfs"}, ["virtio", "virtio_blk", "squashfs", "xen_blkfront"])
     assert order == (
         "kernel/drivers/virtio/virtio_ring.ko",
@@ -80,12 +80,12 @@ def test_a_module_comes_after_what_it_needs() -> None:
     )
 
 
-def test_a_kernel_without_a_wanted_module_is_refused() -> None:
-    """The guest would not find its root; better said while building."""
+def test_kernel_without_a_required_module_is_refused() -> None:
+    """Report it at build time, because the guest would not find its root."""
     with pytest.raises(UnsupportedError, match="no overlay"):
         load_order(DEPENDENCIES, set(), ["overlay"])
 
 
-def test_features_are_those_whose_module_is_there() -> None:
-    """They are named as a host's facts name them."""
+def test_image_offers_only_the_features_whose_module_exists() -> None:
+    """Use the feature names of host facts."""
     assert offered_features(module_names(DEPENDENCIES)) == ("link:vlan",)

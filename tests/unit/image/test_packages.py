@@ -1,4 +1,4 @@
-"""Where packages come from: the machine's own apt sources, and nothing else."""
+"""Package sources: the machine's own apt sources, and nothing else."""
 
 import subprocess
 from pathlib import Path
@@ -36,8 +36,8 @@ Version: 3.33-3
 """
 
 
-def test_the_distribution_is_read_from_os_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its code name, and Debian's word for the computer."""
+def test_distribution_is_read_from_os_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the code name, and Debian's name of the architecture."""
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     assert read_distribution(BOOKWORM) == packages.Distribution("bookworm", "amd64")
 
@@ -51,15 +51,17 @@ def test_the_distribution_is_read_from_os_release(monkeypatch: pytest.MonkeyPatc
         ("ID=debian", "x86_64"),
     ],
 )
-def test_another_distribution_is_refused(text: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says what images are made from."""
+def test_distribution_other_than_debian_is_refused(
+    text: str, machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Name the supported distributions."""
     monkeypatch.setattr("platform.machine", lambda: machine)
     with pytest.raises(UnsupportedError, match="packages of a Debian release"):
         read_distribution(text)
 
 
-def test_sources_are_those_of_the_release_and_its_updates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not those of other releases, of other components, or of other makers under the same name."""
+def test_apt_sources_are_those_of_the_release_and_its_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exclude other releases, components, and vendors with the same suite name."""
     monkeypatch.setattr(packages, "demand", lambda *_: None)
     monkeypatch.setattr(packages, "run", lambda *_: TARGETS)
     assert find_sources("bookworm") == (
@@ -71,19 +73,19 @@ def test_sources_are_those_of_the_release_and_its_updates(monkeypatch: pytest.Mo
         find_sources("sid")
 
 
-def test_backports_lie_where_the_release_does() -> None:
-    """Their address is derived, never written down."""
+def test_backports_source_is_derived_from_the_release_source() -> None:
+    """Derive its address."""
     sources = (Source("copy:/mirror/", "bookworm"), Source("copy:/security/", "bookworm-security"))
     assert backports(sources, "bookworm")[2:] == (Source("copy:/mirror/", "bookworm-backports"),)
 
 
 def test_installed_packages_are_listed_with_their_versions() -> None:
-    """Sorted, and without those whose configuration alone is left."""
+    """Sort them, without packages of which only the configuration is left."""
     assert list_installed(STATUS) == ("fio=3.33-3", "iperf3=3.12-1")
 
 
-def test_packages_come_from_the_given_source_alone(tmp_path: Path) -> None:
-    """A package of an archive made here is found and fetched; apt's own lists are not looked at."""
+def test_packages_are_downloaded_only_from_the_given_source(tmp_path: Path) -> None:
+    """Use a local archive, without apt's own lists."""
     tree, mirror, got = tmp_path / "tree", tmp_path / "mirror", tmp_path / "got"
     for folder in (tree / "DEBIAN", mirror, got):
         folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The recipe, and the digests by which an image is known."""
+"""The recipe, and the digests that identify an image."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,23 +17,23 @@ from iolab.registry.registry import own_guest_programs, own_programs
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Cache:
-    """An empty cache."""
+    """Provide an empty cache."""
     return Cache(tmp_path / "cache")
 
 
 @pytest.fixture
 def recipe() -> Recipe:
-    """The recipe that came with the program."""
+    """Return the recipe of the package."""
     return read_recipe()
 
 
-def test_the_package_holds_the_recipe_of_the_tree() -> None:
-    """One file, seen from both places."""
+def test_packaged_recipe_equals_the_recipe_of_the_repository() -> None:
+    """Compare the two copies."""
     assert RECIPE.read_bytes() == (Path(__file__).parents[3] / "guest/recipe.toml").read_bytes()
 
 
-def test_every_flavour_can_measure(recipe: Recipe) -> None:
-    """The programs that trials need are in each."""
+def test_every_flavour_contains_the_measurement_programs(recipe: Recipe) -> None:
+    """Check the programs that trials need."""
     for flavour in recipe.flavours:
         assert {"iperf3", "fio", "iproute2", "ethtool", "kmod", "mount", "open-iscsi", "tgt"} <= set(
             flavour.packages
@@ -42,10 +42,10 @@ def test_every_flavour_can_measure(recipe: Recipe) -> None:
     assert "qemu-system-x86" in recipe.flavour("nested").packages
 
 
-def test_programs_of_other_packages_are_added_to_a_flavour(
+def test_guest_programs_of_plugins_are_added_to_a_flavour(
     recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of iolab's own rows are there already, so that nothing is added without another package."""
+    """Include those of iolab's own rows, so that nothing is added without a plugin."""
     linux = recipe.flavour("linux")
     assert set(own_guest_programs().values()) <= set(linux.packages)
     monkeypatch.setattr("iolab.image.recipe.guest_programs", own_guest_programs)
@@ -58,10 +58,10 @@ def test_programs_of_other_packages_are_added_to_a_flavour(
     assert both[0].root != both[1].root
 
 
-def test_an_image_is_found_with_and_without_the_programs_of_other_packages(
+def test_image_is_found_with_and_without_plugin_programs(
     recipe: Recipe, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To install a package, or to remove it, makes no image useless; one that has its programs comes first."""
+    """Keep images usable after installing or removing a plugin; prefer one with its programs."""
     linux = recipe.flavour("linux")
 
     def build(built: str, *added: str) -> Image:
@@ -79,28 +79,28 @@ def test_an_image_is_found_with_and_without_the_programs_of_other_packages(
     assert find("linux", cache=cache) == with_netperf
 
 
-def test_the_list_of_what_is_installed_is_what_the_rows_say() -> None:
-    """Programs are installed before iolab is, so that the rows cannot be asked."""
+def test_program_requirements_file_agrees_with_the_program_rows() -> None:
+    """Compare them, because programs are installed before iolab."""
     text = (Path(__file__).parents[3] / "requirements/programs.txt").read_text()
     listed = [line.partition(" ") for line in text.splitlines() if not line.startswith("#")]
     assert {program: package for program, _, package in listed} == own_programs()
 
 
-def test_an_unknown_flavour_is_told_with_the_known(recipe: Recipe) -> None:
-    """Exit code 2 and the names."""
+def test_unknown_flavour_is_refused_with_the_known_flavours(recipe: Recipe) -> None:
+    """Exit with code 2 and the names."""
     with pytest.raises(InputError, match="'bsd'; allowed: linux, linux-cloud, linux-backports, nested, xen"):
         recipe.flavour("bsd")
 
 
-def test_a_new_agent_makes_a_new_image_of_the_same_layers(recipe: Recipe) -> None:
-    """So that it costs seconds and no network."""
+def test_new_agent_gives_a_new_image_with_the_same_layers(recipe: Recipe) -> None:
+    """Need only seconds, and no network."""
     one, two = (name_layers(recipe, recipe.flavour("linux"), "bookworm", agent) for agent in "ab")
     assert (one.kernel, one.root) == (two.kernel, two.root)
     assert one.image != two.image
 
 
-def test_flavours_share_the_kernel(recipe: Recipe) -> None:
-    """Only the root differs."""
+def test_flavours_share_the_kernel_layer(recipe: Recipe) -> None:
+    """Use different roots."""
     linux, xen = (name_layers(recipe, recipe.flavour(name), "bookworm", "a") for name in ("linux", "xen"))
     assert linux.kernel == xen.kernel
     assert linux.root != xen.root
@@ -109,8 +109,8 @@ def test_flavours_share_the_kernel(recipe: Recipe) -> None:
 @pytest.mark.parametrize(
     "change", [{"format": 99}, {"kernel_package": "linux-image-rt-amd64"}, {"early_modules": ("virtio_pci",)}]
 )
-def test_a_change_of_the_recipe_makes_another_image(recipe: Recipe, change: dict[str, Any]) -> None:
-    """As does another release of Debian."""
+def test_recipe_change_gives_a_new_image_digest(recipe: Recipe, change: dict[str, Any]) -> None:
+    """Include the release of Debian."""
     flavour = recipe.flavour("linux")
     before = name_layers(recipe, flavour, "bookworm", "a")
     changed = replace(recipe, **change)
@@ -118,10 +118,8 @@ def test_a_change_of_the_recipe_makes_another_image(recipe: Recipe, change: dict
     assert name_layers(recipe, flavour, "trixie", "a").image != before.image
 
 
-def test_a_feature_that_images_are_asked_for_makes_a_new_kernel_layer(
-    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An image that was built before does not know whether it has it."""
+def test_new_feature_module_gives_a_new_kernel_layer(recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change the kernel layer, because an older image does not know the feature."""
     linux = recipe.flavour("linux")
     before = name_layers(recipe, linux, "bookworm", "0")
     monkeypatch.setattr("iolab.image.recipe.FEATURE_MODULES", {"nic:other": "other"})
@@ -130,8 +128,8 @@ def test_a_feature_that_images_are_asked_for_makes_a_new_kernel_layer(
     assert after.root == before.root
 
 
-def test_packages_of_a_name_are_added_to_its_flavour(recipe: Recipe) -> None:
-    """In one order, so that one image stands for all ways of writing it; its kernel layer is that of the flavour."""
+def test_packages_in_an_image_name_are_added_to_its_flavour(recipe: Recipe) -> None:
+    """Sort them, so that one image matches any order; keep the flavour's kernel layer."""
     one, other = (
         recipe.flavour("linux:wrk,nginx-light"),
         recipe.flavour(image_name("linux:nginx-light", ["wrk"])),
@@ -149,16 +147,16 @@ def test_packages_of_a_name_are_added_to_its_flavour(recipe: Recipe) -> None:
         recipe.flavour("linux:-o,wrk")
 
 
-def test_flavours_with_other_kernels_share_the_root(recipe: Recipe) -> None:
-    """So that only kernels are compared; each kernel is a layer of its own."""
+def test_flavours_with_different_kernels_share_the_root_layer(recipe: Recipe) -> None:
+    """Compare only kernels; each kernel is a separate layer."""
     names = ("linux", "linux-cloud", "linux-backports")
     layers = [name_layers(recipe, recipe.flavour(name), "bookworm", "a") for name in names]
     assert len({each.root for each in layers}) == 1
     assert len({each.kernel for each in layers}) == len(names)
 
 
-def test_an_image_with_more_packages_is_listed_by_its_name(cache: Cache) -> None:
-    """Beside the flavours of the recipe; what another iolab called otherwise is not."""
+def test_image_with_additional_packages_is_listed_by_its_name(cache: Cache) -> None:
+    """List it with the flavours of the recipe; skip images of an unknown flavour."""
     add(cache, "0" * 16, flavour="linux:wrk")
     add(cache, "1" * 16, flavour="bsd:wrk", root="s")
     assert set(built_names(cache)) - set(built_names(Cache(cache.folder / "none"))) == {"linux:wrk"}

@@ -1,4 +1,4 @@
-"""Labs for the tests, from machines and links as they are written in an experiment file."""
+"""Labs for the tests, from machines and links as written in an experiment file."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -22,7 +22,7 @@ MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 
 @pytest.fixture(scope="session")
 def make_lab() -> MakeLab:
-    """Return a maker of labs; a machine written as a word is a namespace that forwards so."""
+    """Return a maker of labs; a machine written as a word is a namespace with that forwarding mode."""
     adapter = TypeAdapter[Machine](Machine)
 
     def make(machines: Mapping[str, object], links: Mapping[str, object]) -> Lab:
@@ -41,12 +41,12 @@ def make_lab() -> MakeLab:
 
 
 def missing(found: Iterable[Wanted], facts: Facts) -> str | None:
-    """Return what is lacking, in words."""
+    """Return the unmet requirement as text."""
     return in_words(together(filter(None, (lacking(each, facts) for each in found)))) or None
 
 
 def needs(setup: Setup) -> tuple[Wanted, ...]:
-    """Return everything that a lab and its measures need, each once, as planning puts it together from its parts.
+    """Return all requirements of a lab and its measures, each once, combined as in planning.
 
     Raises:
         InputError: the parts do not fit together (names, addresses, no way between two machines).

@@ -1,4 +1,4 @@
-"""A lab is composed of resources; the difference between two labs is what to undo and what to make."""
+"""A lab is composed of resources; the difference between two labs lists resources to undo and to create."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ def runs(lab: tuple[Resource, ...]) -> Iterator[Run]:
 
 @pytest.fixture
 def pair(make_lab: MakeLab) -> Callable[..., tuple[Resource, ...]]:
-    """Give a maker of two machines with one link, whose other attributes are given."""
+    """Provide a maker of two machines with one link with given attributes."""
 
     def make(**link: object) -> tuple[Resource, ...]:
         return compose(make_lab({"a": "none", "b": "none"}, {"x": {"ends": ["a.eth0", "b.eth0"], **link}}))
@@ -44,8 +44,8 @@ def pair(make_lab: MakeLab) -> Callable[..., tuple[Resource, ...]]:
     return make
 
 
-def test_a_shaped_port_is_what_an_engineer_would_type(pair: Callable[..., tuple[Resource, ...]]) -> None:
-    """htb: root, root class, class, leaf and filter, with rates in bit/s and sizes in bytes."""
+def test_shaped_port_gets_the_tc_commands_of_its_classes(pair: Callable[..., tuple[Resource, ...]]) -> None:
+    """Compare root, root class, class, leaf and filter of htb, with rates in bit/s and sizes in bytes."""
     match = "match ip src 198.18.0.1/32 match ip dst 198.18.0.2/32"
     assert typed(pair(shape=HTB), "qdisc:a.eth0") == [
         "tc qdisc replace dev eth0 root handle 1: htb default 0",
@@ -56,15 +56,17 @@ def test_a_shaped_port_is_what_an_engineer_would_type(pair: Callable[..., tuple[
     ]
 
 
-def test_an_htb_without_classes_shapes_everything(pair: Callable[..., tuple[Resource, ...]]) -> None:
-    """Its one class is the default."""
+def test_htb_without_classes_shapes_all_traffic(pair: Callable[..., tuple[Resource, ...]]) -> None:
+    """Use its only class as the default."""
     commands = typed(pair(shape={"at": "b.eth0", "qdisc": "htb", "rate": "1Gbit"}), "qdisc:b.eth0")
     assert commands[0].endswith("htb default 1")
     assert commands[-1] == "tc qdisc add dev eth0 parent 1:1 pfifo limit 1000"
 
 
-def test_seventeen_classes_have_hexadecimal_numbers(pair: Callable[..., tuple[Resource, ...]]) -> None:
-    """tc reads class numbers as hexadecimal; the default is the class that was named."""
+def test_class_numbers_of_seventeen_classes_are_hexadecimal(
+    pair: Callable[..., tuple[Resource, ...]],
+) -> None:
+    """Use the named class as the default, because tc reads class numbers as hexadecimal."""
     classes = {f"g{number}": {"rate": "1Mbit"} for number in range(17)}
     shape = {"at": "a.eth0", "qdisc": "htb", "rate": "1Gbit", "classes": classes, "default": "g16"}
     commands = typed(pair(shape=shape), "qdisc:a.eth0")
@@ -72,8 +74,8 @@ def test_seventeen_classes_have_hexadecimal_numbers(pair: Callable[..., tuple[Re
     assert "classid 1:1a" in "\n".join(commands)
 
 
-def test_a_vlan_carries_address_and_shaping(pair: Callable[..., tuple[Resource, ...]]) -> None:
-    """Address, qdisc and the upper MTU are the sub-interface's; offloads are the port's."""
+def test_vlan_interface_has_the_address_and_the_shaper(pair: Callable[..., tuple[Resource, ...]]) -> None:
+    """Apply address, qdisc and the upper MTU to the sub-interface, and offloads to the port."""
     lab = pair(vlan=100, mtu=9000, shape=HTB, offload={"tso": "off"})
     assert typed(lab, "vlan:a.eth0")[0] == "ip link add link eth0 name eth0.100 type vlan id 100"
     assert typed(lab, "address:a.eth0") == ["ip addr add 198.18.0.1/24 dev eth0.100"]
@@ -85,8 +87,8 @@ def test_a_vlan_carries_address_and_shaping(pair: Callable[..., tuple[Resource, 
     assert typed(lab, "offload:a.eth0:tso") == ["ethtool -K eth0 tso off"]
 
 
-def test_levels_that_can_be_changed_in_place_are(pair: Callable[..., tuple[Resource, ...]]) -> None:
-    """MTU and offloads are only set anew; a changed VLAN takes the address with it, and nothing below."""
+def test_mtu_and_offload_changes_are_applied_in_place(pair: Callable[..., tuple[Resource, ...]]) -> None:
+    """Recreate the address with a changed VLAN, and nothing below."""
     small, large = pair(mtu=1500, offload={"tso": "on"}), pair(mtu=9000, offload={"tso": "off"})
     change = difference(small, large)
     assert change.undo == ()
@@ -97,10 +99,10 @@ def test_levels_that_can_be_changed_in_place_are(pair: Callable[..., tuple[Resou
     ]  # fmt: skip
 
 
-def test_other_offloads_are_restored_before_new_ones_are_set(
+def test_old_offloads_are_restored_before_new_ones_are_set(
     pair: Callable[..., tuple[Resource, ...]],
 ) -> None:
-    """From {tso: off} to {gro: on}: tso gets its original back."""
+    """Restore tso between the levels {tso: off} and {gro: on}."""
     change = difference(pair(offload={"tso": "off"}), pair(offload={"gro": "on"}))
     assert [one.key for one in change.undo] == ["offload:b.eth0:tso", "offload:a.eth0:tso"]
     assert [one.key for one in change.do] == ["offload:a.eth0:gro", "offload:b.eth0:gro"]
@@ -109,8 +111,8 @@ def test_other_offloads_are_restored_before_new_ones_are_set(
     assert filled(undo, "tso on").argv == ("ethtool", "-K", "eth0", "tso", "on")
 
 
-def test_settings_are_written_in_place(make_lab: MakeLab) -> None:
-    """A machine's setting is one held write; a router forwards, others explicitly do not."""
+def test_original_value_of_a_machine_setting_is_kept_when_the_setting_is_written(make_lab: MakeLab) -> None:
+    """Enable forwarding on a router, and disable it explicitly on others."""
     one = {"kind": "netns", "settings": {"net.ipv4.tcp_rmem": "4096  131072 8388608"}}
     lab = compose(make_lab({"a": one, "r": "route"}, {"x": ["a.eth0", "r.eth0"]}))
     written = {one.key: one.actions[0] for one in lab if one.key.startswith("setting:")}
@@ -122,8 +124,8 @@ def test_settings_are_written_in_place(make_lab: MakeLab) -> None:
     assert undo_keys(tuning) == ("setting:iolab-a:/proc/sys/net/ipv4/tcp_rmem",)
 
 
-def test_what_new_interfaces_begin_with_is_set_before_they_are_made(make_lab: MakeLab) -> None:
-    """`conf.default` reaches only later interfaces: when it changes, they are made anew."""
+def test_change_of_conf_default_recreates_the_interfaces(make_lab: MakeLab) -> None:
+    """Recreate them, because `conf.default` affects only later interfaces."""
 
     def with_filter(value: str) -> tuple[Resource, ...]:
         one = {"kind": "netns", "settings": {"net.ipv4.conf.default.rp_filter": value}}
@@ -136,16 +138,16 @@ def test_what_new_interfaces_begin_with_is_set_before_they_are_made(make_lab: Ma
     assert "netns:a" not in done
 
 
-def test_a_settings_name_cannot_lead_out_of_the_settings() -> None:
-    """Dots separate, a slash stands for a dot in an interface's name, and there is no way up."""
+def test_setting_name_cannot_leave_proc_sys() -> None:
+    """Read dots as separators, and a slash as a dot in an interface's name."""
     assert setting_path("net.ipv4.conf.eth0/100.rp_filter") == "/proc/sys/net/ipv4/conf/eth0.100/rp_filter"
     for name in ("", "net..ipv4", "net.//.x", "/.x"):
         with pytest.raises(InputError, match="a name as printed by sysctl"):
             setting_path(name)
 
 
-def test_names_that_the_kernel_would_refuse_are_refused_here(make_lab: MakeLab) -> None:
-    """An interface has at most 15 characters, its VLAN suffix included; no two things have one name."""
+def test_interface_names_that_the_kernel_would_refuse_are_refused(make_lab: MakeLab) -> None:
+    """Check 15 characters including a VLAN suffix, and duplicate names."""
     tagged = {"x": {"ends": ["a.longportname", "b.eth0"], "vlan": 100}}
     long_name = make_lab({"a": "none", "b": "none"}, tagged)
     with pytest.raises(InputError, match="at most 15 characters"):
@@ -156,8 +158,8 @@ def test_names_that_the_kernel_would_refuse_are_refused_here(make_lab: MakeLab) 
         compose(clash)
 
 
-def test_this_computers_own_interfaces_are_never_deleted(make_lab: MakeLab) -> None:
-    """With `kind: host` every delete of an interface runs in a namespace of the lab: harmless if nothing was made."""
+def test_interfaces_of_the_local_host_are_never_deleted(make_lab: MakeLab) -> None:
+    """Delete interfaces only in namespaces of the lab, which is harmless if they do not exist."""
     machines = {"pc": {"kind": "host"}, "a": "none", "b": "none"}
     lab = compose(make_lab(machines, {"x": ["a.eth0", "pc.lab0"], "y": ["pc.lab1", "a.eth1", "b.eth0"]}))
     deletes = [run.undo for run in runs(lab) if run.undo and "del" in run.undo.argv]
@@ -168,10 +170,10 @@ def test_this_computers_own_interfaces_are_never_deleted(make_lab: MakeLab) -> N
 
 
 @given(data=st.data())
-def test_any_lab_is_ordered_equal_to_itself_and_free_of_prefix_words(
+def test_commands_of_every_lab_are_ordered_and_deterministic_and_use_no_abbreviations(
     make_lab: MakeLab, data: st.DataObject
 ) -> None:
-    """Needs come first, keys are unique, composing again gives the same, and names follow `dev` or `name`."""
+    """Order requirements first, keep keys unique, and write names after `dev` or `name`."""
     forward = st.sampled_from(["none", "bridge", "route"])
     machines = data.draw(st.dictionaries(st.sampled_from("abcd"), forward, min_size=2))
     names = st.lists(st.sampled_from(sorted(machines)), min_size=2, max_size=4, unique=True)
@@ -205,8 +207,8 @@ def _check_command(command: Command, made: set[str]) -> None:
         assert command.argv[3] == "dev"
 
 
-def test_classes_of_classes_are_made_from_the_top(pair: Callable[..., tuple[Resource, ...]]) -> None:
-    """Each below its parent, with the quantum and the queue that it is given; only leaves have a queue."""
+def test_nested_htb_classes_are_created_from_the_root(pair: Callable[..., tuple[Resource, ...]]) -> None:
+    """Set quantum and queue of each class; only leaves have a queue."""
     classes = {
         "g": {"rate": "100Mbit", "parent": "all", "quantum": "1514", "from": "a"},
         "all": {"rate": "300Mbit", "ceil": "600Mbit"},
@@ -230,7 +232,7 @@ NAMES = "abcdefgh"
 
 @dataclass
 class SimulatedHost:
-    """Keeps what stands; complains about anything that a kernel would refuse."""
+    """Keeps the existing resources; rejects anything that a kernel would refuse."""
 
     content: dict[str, str] = field(default_factory=dict)
     needs: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -250,7 +252,7 @@ class SimulatedHost:
 
 
 def value_of(resource: Resource) -> str:
-    """Return what a resource of these tests sets."""
+    """Return the value that a resource of these tests sets."""
     (action,) = resource.actions
     assert isinstance(action, Write)
     return action.value
@@ -258,7 +260,7 @@ def value_of(resource: Resource) -> str:
 
 @st.composite
 def labs(draw: st.DrawFn) -> tuple[Resource, ...]:
-    """A lab in dependency order: each resource may need those before it; capitals are never held."""
+    """Generate a lab in dependency order: each resource may need earlier ones; capitals are never held."""
     order = draw(st.lists(st.sampled_from(NAMES), unique=True))
     resources: list[Resource] = []
     for key in sorted(order):
@@ -273,8 +275,8 @@ def labs(draw: st.DrawFn) -> tuple[Resource, ...]:
 
 
 @given(st.lists(labs(), max_size=6))
-def test_any_sequence_of_changes_ends_in_exactly_the_wanted_lab(sequence: list[tuple[Resource, ...]]) -> None:
-    """Nothing is left over, nothing is missing, nothing has an old value, nothing is done out of order."""
+def test_any_sequence_of_lab_changes_ends_in_the_wanted_lab(sequence: list[tuple[Resource, ...]]) -> None:
+    """Leave nothing over, missing, outdated or out of order."""
     host = SimulatedHost()
     standing: tuple[Resource, ...] = ()
     for wanted in [*sequence, ()]:
@@ -285,8 +287,8 @@ def test_any_sequence_of_changes_ends_in_exactly_the_wanted_lab(sequence: list[t
 
 
 @given(labs())
-def test_undoing_is_the_reverse_of_doing(lab: tuple[Resource, ...]) -> None:
-    """Everything that was done is undone in the reverse order."""
+def test_lab_is_undone_in_reverse_order(lab: tuple[Resource, ...]) -> None:
+    """Reverse the order of everything that was done."""
     done, undone = difference((), lab), difference(lab, ())
     assert done.do == lab
     assert undone.undo == tuple(reversed(lab))
@@ -294,16 +296,16 @@ def test_undoing_is_the_reverse_of_doing(lab: tuple[Resource, ...]) -> None:
 
 
 @given(labs())
-def test_an_equal_lab_changes_nothing(lab: tuple[Resource, ...]) -> None:
-    """No command is run where nothing differs."""
+def test_equal_labs_have_an_empty_difference(lab: tuple[Resource, ...]) -> None:
+    """Run no command."""
     assert difference(lab, lab) == Change((), ())
 
 
 @given(labs(), labs())
-def test_only_what_changed_and_what_stands_on_it_is_touched(
+def test_difference_touches_only_changed_resources_and_their_dependents(
     standing: tuple[Resource, ...], wanted: tuple[Resource, ...]
 ) -> None:
-    """A resource that stays, on ground that stays, is left alone; one changed in place is not undone."""
+    """Keep a resource whose requirements stay; do not undo one that changes in place."""
     change = difference(standing, wanted)
     after = {resource.key: resource for resource in wanted}
     rebuilt = {

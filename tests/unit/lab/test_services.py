@@ -1,4 +1,4 @@
-"""Files, changes and services of machines: their commands and order, what a level changes, and what is refused."""
+"""Files, changes and services of machines: commands and order, effects of a level, and refused input."""
 
 import pytest
 
@@ -32,7 +32,7 @@ factors:
 
 
 def labs(text: str = TEXT) -> list[tuple[Resource, ...]]:
-    """Return what the lab of each cell is made of."""
+    """Return the resources of each cell's lab."""
     experiment = parse(text, "f.yaml")
     resolver = Resolver(experiment)
     return [compose(resolver.setup(cell).lab) for cell in cells(experiment)]
@@ -46,8 +46,8 @@ def action(lab: tuple[Resource, ...], key: str) -> Run:
     return found
 
 
-def test_words_name_addresses_and_the_folder_of_files() -> None:
-    """In files, changes and services."""
+def test_placeholders_for_addresses_and_folders_are_replaced_in_commands() -> None:
+    """Replace them in files, changes and services."""
     (lab,) = labs()
     assert action(lab, "file:web:site.conf").do.argv[-1] == "listen 198.18.0.2; allow 198.18.0.1"
     assert action(lab, "run:web:rules").do.argv == ("nft", "-f", "/run/iolab-files-web/site.conf")
@@ -58,16 +58,16 @@ def test_words_name_addresses_and_the_folder_of_files() -> None:
     )  # fmt: skip
 
 
-def test_they_come_after_the_network_of_their_machine_and_in_their_order() -> None:
-    """Files, changes, services."""
+def test_files_then_changes_then_services_are_set_up_after_the_network_of_the_machine() -> None:
+    """Order files, changes, services."""
     (lab,) = labs()
     keys = [resource.key for resource in lab]
     order = ["address:web.eth0", "file:web:site.conf", "run:web:rules", "service:web:http"]
     assert [key for key in keys if key in order] == order
 
 
-def test_what_a_change_does_is_undone_where_it_was_done_and_before_its_namespace_goes() -> None:
-    """A service is ended from outside: it may have left its namespace."""
+def test_change_is_undone_in_its_namespace_before_the_namespace_is_deleted() -> None:
+    """End a service from outside, because it may have left its namespace."""
     (lab,) = labs()
     undo = action(lab, "run:web:rules").undo
     assert undo is not None
@@ -78,8 +78,8 @@ def test_what_a_change_does_is_undone_where_it_was_done_and_before_its_namespace
     assert all(one.undone_first for one in lab if one.key.split(":")[0] in ("file", "run", "service"))
 
 
-def test_a_level_of_a_service_changes_nothing_else() -> None:
-    """It is ended and started again."""
+def test_change_of_a_service_restarts_only_that_service() -> None:
+    """Stop and start only that service."""
     before, *others = labs(TEXT + FACTOR)
     for after in others:
         change = difference(before, after)
@@ -87,21 +87,21 @@ def test_a_level_of_a_service_changes_nothing_else() -> None:
         assert [one.key for one in change.do] == ["service:web:http"]
 
 
-def test_what_a_service_is_seen_to_be_ready_by() -> None:
-    """A port, a text, a command, or nothing."""
+def test_readiness_of_a_service_is_determined_by_port_output_command_or_start() -> None:
+    """Check a port, an output, a command, and nothing."""
     by = [action(lab, "service:web:http").do.argv[4:6] for lab in labs(TEXT + FACTOR)]
     assert by == [("tcp", "80"), ("prints", "up"), ("succeeds", "curl 198.18.0.2"), ("started", "")]
 
 
-def test_a_part_that_is_none_is_left_out() -> None:
-    """So that a level can be without it."""
+def test_file_change_or_service_may_be_none_in_a_level() -> None:
+    """Leave it out of the lab."""
     levels = "factors: {machines.web.run.rules: {with: {do: ['true'], undo: ['true']}, without: none}}\n"
     have, lack = ({one.key for one in lab} for lab in labs(TEXT + levels))
     assert have - lack == {"run:web:rules"}
 
 
-def test_the_programs_that_they_name_are_needed() -> None:
-    """By name, whatever they are."""
+def test_programs_named_by_changes_and_services_are_required() -> None:
+    """List each by name."""
     experiment = parse(TEXT, "f.yaml")
     lab = Resolver(experiment).setup(next(iter(cells(experiment)))).lab
     needs = [one for one in lab_needs(lab) if isinstance(one, Need) and one.kind is NeedKind.NAMED_PROGRAM]
@@ -114,7 +114,7 @@ def test_the_programs_that_they_name_are_needed() -> None:
         (
             "ready: {listens: 80}",
             "ready: {listens: 80, prints: up}",
-            "saw 2 of these keys; allowed: only one of listens",
+            "saw 2 of the alternative keys; allowed: only one of `listens`",
         ),
         ("within: 5s", "within: 51s", "saw 51 s; allowed: at most 50 s"),
         (", undo: [nft, flush, ruleset]", "", "undo"),
@@ -125,16 +125,16 @@ def test_the_programs_that_they_name_are_needed() -> None:
         ("services:\n", "servces:\n", "did you mean 'services'?"),
     ],
 )
-def test_what_cannot_stand_is_refused(old: str, new: str, said: str) -> None:
-    """With its place."""
+def test_invalid_service_is_refused_with_its_location(old: str, new: str, said: str) -> None:
+    """Report the place."""
     assert old in TEXT
     with pytest.raises(InputError) as caught:
         labs(TEXT.replace(old, new, 1))
     assert said in str(caught.value)
 
 
-def test_an_own_address_that_is_not_the_only_one_is_asked_for_by_port() -> None:
-    """A machine with two has none that its name stands for."""
+def test_address_placeholder_of_a_machine_with_two_addresses_needs_a_port() -> None:
+    """Refuse the machine's name, which stands for no single address."""
     two = TEXT.replace("links: {", "links: {other: {ends: [client.eth1, web.eth1]}, ")
     with pytest.raises(InputError) as caught:
         labs(two)

@@ -24,7 +24,7 @@ CHAIN = ({"a": "none", "r": "route", "s": "route", "b": "none"}, {
 
 
 def deliver(topology: Topology, source: Endpoint, target: Endpoint) -> list[str]:
-    """Forward a packet by the route tables, as kernels would; return the machines that it passes."""
+    """Forward a packet by the route tables like kernels; return the machines on its path."""
     here, passed = source.machine, [source.machine]
     for _ in range(len(topology.machines) + 1):
         if here == target.machine:
@@ -46,12 +46,12 @@ def deliver(topology: Topology, source: Endpoint, target: Endpoint) -> list[str]
 
 
 def on_link(point: Endpoint, address: str) -> bool:
-    """Tell whether an address is in the network of an endpoint."""
+    """Return whether an address is in the network of an endpoint."""
     return IPv4Address(address) in IPv4Network(f"{point.address}/{point.prefix_length}", strict=False)
 
 
-def test_a_host_reaches_itself_over_its_loopback_interface(make_lab: MakeLab) -> None:
-    """By either version of IP, whether or not links reach it; a namespace has no such way."""
+def test_host_reaches_itself_over_its_loopback_interface(make_lab: MakeLab) -> None:
+    """Use either IP version, with or without links; a namespace has no such path."""
     topology = make_topology(
         make_lab({"here": {"kind": "host"}, "a": "none", "b": "none"}, {"x": ["a.eth0", "b.eth0"]})
     )
@@ -63,7 +63,7 @@ def test_a_host_reaches_itself_over_its_loopback_interface(make_lab: MakeLab) ->
 
 
 def test_end_machines_reach_each_other_through_a_chain_of_routers(make_lab: MakeLab) -> None:
-    """Both ways, with static routes only."""
+    """Check both directions, with static routes only."""
     topology = make_topology(make_lab(*CHAIN))
     a, b = topology.endpoint("a", "b"), topology.endpoint("b", "a")
     assert deliver(topology, a, b) == ["a", "r", "s", "b"]
@@ -71,8 +71,10 @@ def test_end_machines_reach_each_other_through_a_chain_of_routers(make_lab: Make
 
 
 @given(data=st.data())
-def test_what_routers_join_reaches_each_other(make_lab: MakeLab, data: st.DataObject) -> None:
-    """In any lab of hosts, bridges and routers: where an endpoint is found, packets arrive; else a clear error."""
+def test_packets_pass_between_any_two_machines_for_which_endpoints_are_found(
+    make_lab: MakeLab, data: st.DataObject
+) -> None:
+    """Check random labs of hosts, bridges and routers: delivery, or a clear error."""
     forwards = data.draw(st.lists(st.sampled_from(["none", "bridge", "route"]), min_size=2, max_size=6))
     machines = {f"m{number}": forward for number, forward in enumerate(forwards)}
     names = st.sampled_from(sorted(machines))
@@ -99,8 +101,8 @@ def test_what_routers_join_reaches_each_other(make_lab: MakeLab, data: st.DataOb
     assert not direct & set(unjoined)
 
 
-def test_a_bridging_machine_joins_its_links_to_one_subnet(make_lab: MakeLab) -> None:
-    """Bridged ports have no address, the bridge has one; both ends are in the same network."""
+def test_bridging_machine_joins_its_links_to_one_subnet(make_lab: MakeLab) -> None:
+    """Give the address to the bridge, in the network of both ends."""
     lab = make_lab({"a": "none", "dut": "bridge", "b": "none"}, {
         "west": ["a.eth0", "dut.eth0"],
         "east": ["dut.eth1", "b.eth0"],
@@ -116,8 +118,8 @@ def test_a_bridging_machine_joins_its_links_to_one_subnet(make_lab: MakeLab) -> 
     assert topology.routes() == ()
 
 
-def test_a_machine_with_several_ports_is_met_at_the_right_one(make_lab: MakeLab) -> None:
-    """The port on the way to the other machine; a port that was named is taken where it is on the way."""
+def test_machine_with_several_ports_is_addressed_on_the_port_of_the_path(make_lab: MakeLab) -> None:
+    """Use a named port if it is on the path."""
     lab = make_lab({"a": "none", "b": "none", "c": "none"}, {
         "ab": ["a.p0", "b.p0"],
         "ac": ["a.p1", "c.p0"],
@@ -136,8 +138,8 @@ def test_a_machine_with_several_ports_is_met_at_the_right_one(make_lab: MakeLab)
         topology.endpoint("a.p7", "b")
 
 
-def test_both_ports_of_one_tester_are_found(make_lab: MakeLab) -> None:
-    """A tester sends from one of its ports to the other through the machine between; to itself makes no sense."""
+def test_two_ports_of_one_tester_are_valid_endpoints(make_lab: MakeLab) -> None:
+    """Send through the machine between them; refuse a machine at both ends."""
     lab = make_lab({"tester": "none", "dut": "route"}, {
         "west": ["tester.p0", "dut.eth0"],
         "east": ["tester.p1", "dut.eth1"],
@@ -149,8 +151,8 @@ def test_both_ports_of_one_tester_are_found(make_lab: MakeLab) -> None:
         topology.endpoint("tester", "tester")
 
 
-def test_written_addresses_are_kept_and_others_fit_beside_them(make_lab: MakeLab) -> None:
-    """Automatic addresses come from the written network, and no automatic network overlaps a written one."""
+def test_automatic_addresses_do_not_overlap_written_ones(make_lab: MakeLab) -> None:
+    """Take automatic addresses from the written network."""
     lab = make_lab({"a": "none", "b": "none", "c": "none"}, {
         "one": {"ends": ["a.p0", "b.p0"], "addresses": {"b.p0": "198.18.1.1/24"}},
         "two": ["a.p1", "c.p0"],
@@ -171,17 +173,17 @@ def test_written_addresses_are_kept_and_others_fit_beside_them(make_lab: MakeLab
         ({"a.p0": "0.0.0.5/24"}, "host address"),
     ],
 )
-def test_addresses_that_cannot_be_used_are_refused(
+def test_unusable_addresses_are_refused_and_their_link_is_named(
     make_lab: MakeLab, addresses: dict[str, str], message: str
 ) -> None:
-    """Duplicates, missing prefix lengths and other families are named with the link."""
+    """Refuse duplicates, missing prefix lengths and other address families."""
     lab = make_lab({"a": "none", "b": "none"}, {"one": {"ends": ["a.p0", "b.p0"], "addresses": addresses}})
     with pytest.raises(InputError, match=rf"lab\.links\.one\.addresses.*{message}"):
         make_topology(lab)
 
 
-def test_addresses_do_not_move_when_the_mtu_or_vlan_changes(make_lab: MakeLab) -> None:
-    """A link's network depends on its place in the lab only."""
+def test_mtu_and_vlan_changes_keep_all_addresses(make_lab: MakeLab) -> None:
+    """Derive a link's network from its place in the lab only."""
     machines = {"a": "none", "b": "none", "c": "none"}
     plain = make_topology(make_lab(machines, {"x": ["a.p0", "b.p0"], "y": ["b.p1", "c.p0"]}))
     other = {"x": {"ends": ["a.p0", "b.p0"], "vlan": 100}, "y": {"ends": ["b.p1", "c.p0"], "mtu": 9000}}
@@ -190,8 +192,8 @@ def test_addresses_do_not_move_when_the_mtu_or_vlan_changes(make_lab: MakeLab) -
     assert tagged.endpoint("a", "b").interface == "p0.100"
 
 
-def test_512_segments_fit_and_one_more_is_refused(make_lab: MakeLab) -> None:
-    """198.18.0.0/15 holds 512 networks of 254 addresses."""
+def test_more_than_512_network_segments_are_refused(make_lab: MakeLab) -> None:
+    """Split 198.18.0.0/15 into 512 networks of 254 addresses."""
     links = {f"l{i}": [f"a.p{i}", f"b.p{i}"] for i in range(512)}
     networks = {
         segment.network for segment in make_topology(make_lab({"a": "none", "b": "none"}, links)).segments
@@ -199,12 +201,12 @@ def test_512_segments_fit_and_one_more_is_refused(make_lab: MakeLab) -> None:
     assert len(networks) == 512
     assert all(IPv4Network(network).subnet_of(IPv4Network("198.18.0.0/15")) for network in networks)
     links["more"] = ["a.q", "b.q"]
-    with pytest.raises(InputError, match="no free /24 left"):
+    with pytest.raises(InputError, match="no free /24 network left"):
         make_topology(make_lab({"a": "none", "b": "none"}, links))
 
 
 def lab(forward: str, mtu: int) -> Lab:
-    """Two links with a machine between."""
+    """Return two links with a machine between."""
     return Lab(
         {
             "a": Netns(kind="netns"),
@@ -219,8 +221,8 @@ def lab(forward: str, mtu: int) -> Lab:
     )
 
 
-def test_a_bridge_between_links_of_different_mtus_is_warned_of_and_a_router_is_not() -> None:
-    """A router answers, or fragments; a bridge drops."""
+def test_bridge_between_different_mtus_gives_a_warning_and_a_router_does_not() -> None:
+    """Warn, because a bridge drops large frames; a router answers or fragments."""
 
     def found(one: Lab) -> list[dict[str, int]]:
         segments = (segment.links for segment in make_topology(one).segments)

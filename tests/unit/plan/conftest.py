@@ -30,19 +30,19 @@ seed: 7
 
 @pytest.fixture
 def text() -> str:
-    """Give an experiment file: 3 MTUs x 2 windows (TCP only) x 2 ways of forwarding, 3 blocks."""
+    """Return an experiment file: 3 MTUs x 2 windows (TCP only) x 2 forwarding modes, 3 blocks."""
     return TEXT
 
 
 @pytest.fixture
 def experiment() -> Experiment:
-    """Give that file, read."""
+    """Return that file, parsed."""
     return parse(TEXT, "small.yaml")
 
 
 @pytest.fixture
 def read() -> Callable[..., Experiment]:
-    """Give a reader of that file with texts replaced: old, new, old, new, ..."""
+    """Provide a reader of that file with replaced texts: old, new, old, new, ..."""
 
     def replaced(*texts: str) -> Experiment:
         text = TEXT
@@ -56,7 +56,7 @@ def read() -> Callable[..., Experiment]:
 
 @pytest.fixture
 def facts() -> Facts:
-    """Give a host that can do everything that is asked here, but VLANs."""
+    """Return a host that supports everything in these tests except VLANs."""
     return Facts(
         hostname="pc6",
         kernel="6.1.0",

@@ -1,6 +1,8 @@
-"""The commands of a plan, as people see them and as JSON."""
+"""The commands of a plan, as text and as JSON."""
 
 import json
+import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from iolab.lab.topology import make_topology
 from iolab.messages.places import ForMachine, KeyOf
 from iolab.messages.statement import CODE
 from iolab.messages.unmet import UnmetRequirement
-from iolab.plan.commands import Labs, StepCommands, commands, render, typed
+from iolab.plan.commands import MOST_LABS, Labs, StepCommands, commands, render, typed
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan
 from iolab.registry.registry import measure_kinds
@@ -31,23 +33,25 @@ def every(experiment: Experiment, facts: Facts) -> list[StepCommands]:
     return list(commands(Labs(experiment, make_plan(experiment, facts, blocks=1))))
 
 
-def test_each_step_has_its_transition_and_the_end_takes_all_back(
+def test_each_planned_step_has_its_commands_and_the_end_undoes_all_changes(
     experiment: Experiment, facts: Facts
 ) -> None:
-    """18 steps and the teardown; namespaces are made once and removed at the end, in reverse."""
+    """Check 18 steps and the teardown; namespaces are created once and removed at the end, in reverse order."""
     found = every(experiment, facts)
     assert len(found) == 19
     assert found[-1].step is None
     made = [one.argv[3] for step in found for one in step.done if one.argv[:3] == ("ip", "netns", "add")]
     removed = [one.argv[3] for step in found for one in step.undone if one.argv[:3] == ("ip", "netns", "del")]
-    assert made == ["iolab-a", "iolab-b", "iolab-c"]
+    assert [name[5:] for name in made] == ["-a", "-b", "-c"]
+    assert made[0][:5].isalpha()
+    assert len({name[:5] for name in made}) == 1
     assert removed == made[::-1]
     assert found[0].undone == ()
     assert found[-1].done == ()
 
 
-def test_only_what_differs_is_changed_between_steps(experiment: Experiment, facts: Facts) -> None:
-    """Another MTU: its two commands. Another window only: none."""
+def test_only_settings_that_differ_are_changed_between_steps(experiment: Experiment, facts: Facts) -> None:
+    """Run two commands for a different MTU, and none for a different window."""
     found = every(experiment, facts)
     met: set[str] = set()
     for before, after in pairwise(found[:-1]):
@@ -63,30 +67,37 @@ def test_only_what_differs_is_changed_between_steps(experiment: Experiment, fact
     assert met == {"mtu", "nothing"}
 
 
-def test_lines_can_be_pasted_and_name_their_undo(experiment: Experiment, facts: Facts) -> None:
-    """`ip -n` where ip has it, `ip netns exec` elsewhere, settings by sysctl."""
-    lines = render(every(experiment, facts)[0])
+def plain(line: str) -> str:
+    """Return a line with TAG instead of the lab's tag."""
+    return re.sub(r"\b[a-z]{5}-(?=[abc]\b)", "TAG-", line)
+
+
+def test_command_lines_can_be_pasted_and_show_their_undo(experiment: Experiment, facts: Facts) -> None:
+    """Use `ip -n` if possible, otherwise `ip netns exec`, and sysctl for settings."""
+    lines = [plain(str(line)) for line in render(every(experiment, facts)[0])]
     assert lines[0].startswith("# block 1, tcp: links.lan.mtu=9000, ")
-    assert "ip netns add iolab-a   # undo: ip netns del iolab-a" in lines
-    add = "ip -n iolab-a addr add 198.18.0.1/24 dev eth0"
-    assert f"{add}   # undo: ip -n iolab-a addr flush to 198.18.0.1/32 dev eth0" in lines
-    forward = "ip netns exec iolab-b sysctl -w net.ipv4.ip_forward=1"
-    undo = "ip netns exec iolab-b sysctl -w 'net.ipv4.ip_forward={original}'"
+    assert "ip netns add TAG-a   # undo: ip netns del TAG-a" in lines
+    add = "ip -n TAG-a addr add 198.18.0.1/24 dev eth0"
+    assert f"{add}   # undo: ip -n TAG-a addr flush to 198.18.0.1/32 dev eth0" in lines
+    forward = "ip netns exec TAG-b sysctl -w net.ipv4.ip_forward=1"
+    undo = "ip netns exec TAG-b sysctl -w 'net.ipv4.ip_forward={original}'"
     assert f"{forward}   # undo: {undo}" in lines
     assert typed(Command(("tc", "qdisc", "show"))) == "tc qdisc show"
     assert typed(Command(("echo", "a b"), "n")) == "ip netns exec n echo 'a b'"
 
 
-def test_the_teardown_is_headed_and_has_no_undo_of_its_own(experiment: Experiment, facts: Facts) -> None:
-    """After the last step everything is taken back."""
-    lines = render(every(experiment, facts)[-1])
-    assert lines[0] == "# end: everything is taken back"
-    assert "ip netns del iolab-a" in lines
+def test_teardown_is_printed_with_a_heading_and_without_undo_commands(
+    experiment: Experiment, facts: Facts
+) -> None:
+    """Undo everything after the last step."""
+    lines = [plain(str(line)) for line in render(every(experiment, facts)[-1])]
+    assert lines[0] == "# end: all changes are undone"
+    assert "ip netns del TAG-a" in lines
     assert not any("undo:" in line for line in lines)
 
 
-def test_the_json_form_has_exactly_the_documented_fields(experiment: Experiment, facts: Facts) -> None:
-    """The reference page names every field, and the document has no other."""
+def test_json_form_has_exactly_the_documented_fields(experiment: Experiment, facts: Facts) -> None:
+    """Compare with the reference page."""
     document = json.loads(
         json.dumps(describe(Labs(experiment, make_plan(experiment, facts, blocks=1)), stated))
     )
@@ -105,8 +116,8 @@ def test_the_json_form_has_exactly_the_documented_fields(experiment: Experiment,
     assert [one["step"] for one in document["commands"]] == [*(one["key"] for one in document["steps"]), None]
 
 
-def test_a_device_with_a_thread_shows_where_that_runs(facts: Facts) -> None:
-    """CPU and priority of a delay's thread; an XDP program has none."""
+def test_device_with_a_thread_is_shown_with_cpu_and_priority(facts: Facts) -> None:
+    """Show CPU and priority of a delay's thread, and none of an XDP program."""
     text = """
 lab:
   machines: {tester: {kind: netns}, dut: {kind: netns, forward: xdp, device: DEVICE}}
@@ -153,26 +164,27 @@ DISK = LAB + "  disk: {kind: disk, program: hdparm, on: far}\n"
 
 
 def of(machine: str) -> KeyOf:
-    """Return what a CPU is needed for."""
+    """Return the purpose of a CPU requirement."""
     return KeyOf(key="program_cpus", part=ForMachine(machine=machine))
 
 
-def test_each_program_is_planned_on_its_cpus_and_the_lab_stays(facts: Facts) -> None:
-    """The sender is kept to CPU 0 in one of two cells; nothing of the lab is made again for that."""
+def test_program_cpus_are_applied_per_cell_without_changing_the_lab(facts: Facts) -> None:
+    """Pin the sender to CPU 0 in one of two cells without recreating anything."""
     experiment = parse(STREAM, "pin.yaml")
     first, second, _ = commands(Labs(experiment, make_plan(experiment, facts)))
     assert (second.done, second.undone) == ((), ())
     sending = []
     for step in (first, second):
         setup = Resolver(experiment).setup(step.cell)
-        serving, client = measure_kinds()["stream"].commands(setup.measures["tcp"], make_topology(setup.lab))
+        lines = measure_kinds()["stream"].commands(setup.measures["tcp"], make_topology(setup.lab))
+        serving, client = map(str, lines)
         assert "taskset --cpu-list 0,1 iperf3 --server" in serving
         sending.append("taskset --cpu-list 0 iperf3 --client" in client)
     assert sorted(sending) == [False, True]
 
 
-def test_each_cpu_must_be_there() -> None:
-    """A CPU that the host lacks is said by the plan."""
+def test_program_cpus_must_exist_on_the_host() -> None:
+    """Report a missing CPU in the plan."""
     lab = Resolver(parse(STREAM, "pin.yaml")).setup({"machines.near.program_cpus": "first"}).lab
     wanted = [one for one in lab_needs(lab) if isinstance(one, Need) and one.kind is NeedKind.CPU]
     assert [(one.name, one.purpose) for one in wanted] == [
@@ -183,10 +195,27 @@ def test_each_cpu_must_be_there() -> None:
 
 
 @pytest.mark.parametrize(("text", "place"), [(PACKETS, "frames.to"), (DISK, "disk.on")])
-def test_kinds_that_do_not_follow_them_refuse_them(text: str, place: str) -> None:
-    """Frames of our own have senders and receivers pinned by iolab; disk programs run where their disks are."""
+def test_program_cpus_are_refused_for_measures_that_ignore_them(text: str, place: str) -> None:
+    """Refuse them for packet measures, whose threads iolab pins, and for disk programs."""
     with pytest.raises(InputError) as refused:
         parse(text, "pin.yaml")
     said = str(refused.value)
     assert f"measure.{place}" in said
     assert "'far', which has `program_cpus`" in said
+
+
+def test_leases_of_a_plan_include_those_of_every_lab(facts: Facts) -> None:
+    """Use more labs than are kept in memory: a lab that is no longer in memory is not mistaken for another lab."""
+    text = """
+lab:
+  machines: {a: {kind: netns}, b: {kind: netns}}
+  links: {lan: {ends: [a.eth0, b.eth0]}}
+measure:
+  tcp: {kind: stream, from: a, to: b, duration: 1s}
+factors: {machines.a.program_cpus: [CPUS]}
+blocks: 1
+"""
+    count = 2 * MOST_LABS
+    experiment = parse(text.replace("CPUS", ", ".join(f"[{cpu}]" for cpu in range(count))), "cpus.yaml")
+    leases = Labs(experiment, make_plan(experiment, replace(facts, cpus=count))).leases()
+    assert {f"cpu:{cpu}" for cpu in range(count)} <= set(leases[""])

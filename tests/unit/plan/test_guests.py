@@ -1,4 +1,4 @@
-"""Plans with guests: the studies, what is shown as commands, what changes slowest, how long it takes."""
+"""Plans with guests: the studies, shown commands, the slowest factor, durations."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,14 +35,14 @@ blocks: 2
 
 @pytest.fixture
 def able(facts: Facts) -> Facts:
-    """Give a host that has every guest image."""
+    """Return a host that has every guest image."""
     images = tuple(ImageFact(flavour=name) for name in ("linux", "nested", "xen"))
     return replace(facts, cpus=4, images=images)
 
 
 @pytest.fixture
 def small() -> Experiment:
-    """Give an experiment with a guest: two cards, two pins, two frame sizes, two blocks."""
+    """Return an experiment with a guest: two NICs, two pins, two frame sizes, two blocks."""
     return parse(TEXT, "small.yaml")
 
 
@@ -61,15 +61,15 @@ def starts(experiment: Experiment, facts: Facts) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("path", sorted(STUDIES.glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_study_is_planned(path: Path, able: Facts) -> None:
-    """What cannot be done yet is a reason in words, never an error."""
+def test_every_study_is_planned_without_an_error(path: Path, able: Facts) -> None:
+    """Return a reason for unsupported cells, never an error."""
     plan = make_plan(load(path), able)
     assert plan.steps or plan.unsupported
     assert all(":" in in_words(one.reason) for one in plan.unsupported)
 
 
-def test_the_studies_of_guests_can_be_done_where_there_are_images(able: Facts) -> None:
-    """All of the Xen study; of the forwarding study what this kernel has."""
+def test_guest_studies_are_runnable_if_the_images_exist(able: Facts) -> None:
+    """Plan all cells of the Xen study, and those of the forwarding study that the kernel supports."""
     xen = make_plan(load(STUDIES / "xen-vlan.yaml"), able)
     assert (len(xen.steps), xen.unsupported) == (360, ())
     without = replace(able, features={"device:vhost-net": False})
@@ -78,8 +78,8 @@ def test_the_studies_of_guests_can_be_done_where_there_are_images(able: Facts) -
     assert "put tester and dut in a VM" in in_words(forwarding.unsupported[0].reason)
 
 
-def test_of_the_levels_of_a_pin_only_the_impossible_one_is_left_out(able: Facts) -> None:
-    """What one level needs says nothing of the next."""
+def test_only_the_pin_level_with_a_missing_cpu_is_left_out(able: Facts) -> None:
+    """Check the requirements of each level separately."""
     there = replace(able, settings={ONLINE_CPUS: "0-1"})
     text = TEXT.replace("pin: [none, auto]", "pin: {there: [0, 1], not there: [0, 99]}")
     found = make_plan(parse(text, "small.yaml"), there).unsupported
@@ -103,8 +103,8 @@ factors:
 """
 
 
-def test_what_only_a_later_level_runs_is_looked_for_too(able: Facts) -> None:
-    """In the image with what the experiment installs, and in its kernel."""
+def test_programs_and_modules_that_only_a_later_level_needs_are_checked(able: Facts) -> None:
+    """Check the image with the experiment's packages, and its kernel."""
     image = ImageFact(
         flavour="linux:wrk", features={"firewall:nftables": False}, programs={"fwctl": False, "wrk": True}
     )
@@ -116,8 +116,8 @@ def test_what_only_a_later_level_runs_is_looked_for_too(able: Facts) -> None:
     }
 
 
-def test_an_image_with_what_is_installed_is_one_of_its_own(able: Facts) -> None:
-    """Planning says which one has to be built, and a guest on a guest has its parent's."""
+def test_image_with_installed_packages_is_a_separate_image(able: Facts) -> None:
+    """Name the image to build; a nested guest has its parent's."""
     (reason,) = {one.reason for one in make_plan(parse(SERVER, "f.yaml"), able).unsupported}
     assert "there is no guest image linux:wrk yet" in in_words(reason)
     inner = SERVER.replace("dut: {kind: vm,", "out: {kind: vm, memory: 1G}\n    dut: {kind: vm, on: out,")
@@ -129,24 +129,24 @@ def test_an_image_with_what_is_installed_is_one_of_its_own(able: Facts) -> None:
     )
 
 
-def test_a_guest_is_started_once_per_block_and_card(small: Experiment, able: Facts) -> None:
-    """Pins and frame sizes change while it runs; only the card changes slowest."""
+def test_guest_is_started_once_per_block_and_nic(small: Experiment, able: Facts) -> None:
+    """Change pins and frame sizes at run time; only the NIC changes slowest."""
     assert make_plan(small, able).grouping == ("machines.dut.nic",)
     found = starts(small, able)
     assert len(found) == 16
-    assert sum(one == ("dut",) for one in found) in (3, 4)  # two blocks may meet with the same card
+    assert sum(one == ("dut",) for one in found) in (3, 4)  # two consecutive blocks may use the same NIC
     assert all(one in ((), ("dut",)) for one in found)
 
 
-def test_a_vlan_and_other_pairs_start_no_domain_again(able: Facts) -> None:
-    """Four guests of the Xen study start once in 10 blocks."""
+def test_change_of_vlan_or_machine_pair_restarts_no_domain(able: Facts) -> None:
+    """Start the four guests of the Xen study once in 10 blocks."""
     found = starts(load(STUDIES / "xen-vlan.yaml"), able)
     assert sorted(found[0]) == ["pc6", "pc6dom1", "pc7", "pc7dom1"]
     assert set(found[1:]) == {()}
 
 
-def test_the_estimate_counts_the_starts(small: Experiment, able: Facts) -> None:
-    """A level more that restarts the guest costs its start in each block; one that does not costs none."""
+def test_duration_estimate_includes_the_start_of_guests(small: Experiment, able: Facts) -> None:
+    """Add the start for a level that restarts the guest, and nothing for other levels."""
 
     def estimate_s(old: str, new: str) -> float:
         return make_plan(parse(TEXT.replace(old, new), "more.yaml"), able).estimate_ns / 1e9
@@ -157,42 +157,44 @@ def test_the_estimate_counts_the_starts(small: Experiment, able: Facts) -> None:
     assert plain_s < pins_s < cards_s < pins_s + 2 * 3
 
 
-def test_a_guest_is_shown_as_the_command_that_starts_it(small: Experiment, able: Facts) -> None:
-    """Words in capitals stand for what is found; lines in the guest begin with its prompt."""
+def test_guest_is_shown_as_its_start_command(small: Experiment, able: Facts) -> None:
+    """Use capitals for values found at run time, and the guest's prompt for its commands."""
     plan = make_plan(small, able, blocks=1)
     shown = list(commands(Labs(small, plan)))
-    lines = render(shown[0])
+    lines = [*map(str, render(shown[0]))]
     (start,) = [line for line in lines if line.startswith("qemu-system-x86_64 -name dut,")]
     assert "-accel ACCEL" in start
     assert "-kernel IMAGE/vmlinux" in start
     assert start.endswith("# undo: iolab-agent process.stop guest:dut")
     assert "dut# ip link add dev br0 address" in "\n".join(lines)
     assert lines.index(start) < next(i for i, line in enumerate(lines) if line.startswith("dut# "))
-    last = render(shown[-1])
+    last = [*map(str, render(shown[-1]))]
     assert "iolab-agent process.stop guest:dut" in last
     assert not any(line.startswith("dut# ") for line in last)
 
 
-def test_switches_are_shown_before_their_guest_and_end_after_it(able: Facts) -> None:
-    """In the namespace that their tap shall be in."""
+def test_vhost_user_switch_is_shown_before_its_guest_and_ends_after_it(able: Facts) -> None:
+    """Start it in the namespace of its tap."""
     needed = ("qemu-system-x86_64", "qemu 8", "iperf3", "ip", "tc", "ethtool", "taskset", "ps")
     able = replace(able, programs=dict.fromkeys(needed, "10.0"))
     experiment = parse(TEXT.replace("[e1000, virtio-net]", "[vhost-user]"), "small.yaml")
     shown = list(commands(Labs(experiment, make_plan(experiment, able, blocks=1))))
-    lines = render(shown[0])
+    lines = [*map(str, render(shown[0]))]
     (first, _) = [number for number, line in enumerate(lines) if "dpdk-testpmd" in line]
-    assert lines[first].startswith("ip netns exec iolab-t env RUNTIME_DIRECTORY=FOLDER dpdk-testpmd ")
+    assert lines[first][len("ip netns exec TAGGE") :].startswith(
+        "-t env RUNTIME_DIRECTORY=FOLDER dpdk-testpmd "
+    )
     assert "--vdev=net_vhost0,iface=FOLDER/eth0.sock,queues=1 --vdev=net_tap0,iface=p0" in lines[first]
     assert lines[first].endswith("# undo: iolab-agent process.stop switch:dut.eth0")
     assert first < next(number for number, line in enumerate(lines) if line.startswith("qemu-system"))
-    end = render(shown[-1])
+    end = [*map(str, render(shown[-1]))]
     assert end.index("iolab-agent process.stop guest:dut") < end.index(
         "iolab-agent process.stop switch:dut.eth0"
     )
 
 
-def test_a_domain_is_shown_with_its_files_and_pinned_with_xl(able: Facts) -> None:
-    """As the run does it: services, folder, configuration and scripts, then `xl create`; its CPUs are those of Xen."""
+def test_xen_domain_is_shown_with_its_configuration_and_xl_commands(able: Facts) -> None:
+    """Include services, folder, configuration and scripts before `xl create`; use Xen's CPU numbers."""
     experiment = load(STUDIES / "xen-vlan.yaml")
     first = next(iter(commands(Labs(experiment, make_plan(experiment, able, blocks=1)))))
     typed = [one.argv for one in first.done if one.machine == "pc6dom1" and one.kernel == "pc6"]

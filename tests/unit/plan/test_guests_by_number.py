@@ -1,4 +1,4 @@
-"""Guests side by side by a number, in a measure of frames."""
+"""Counted guests in a packet measure."""
 
 from iolab.experiment.check import parse
 from iolab.experiment.factors.resolve import Resolver
@@ -24,8 +24,8 @@ baseline: {machines.dut.count: 1}
 """
 
 
-def test_the_number_of_guests_is_a_factor_of_a_forwarding_measure() -> None:
-    """Each guest has a pair of ports of its own, which are all measured at once."""
+def test_number_of_guests_is_a_factor_of_a_forwarding_measure() -> None:
+    """Give each guest a pair of ports, all measured at once."""
     resolver = Resolver(parse(TEXT, "guests.yaml"))
     for count in (1, 2, 4, 8):
         setup = resolver.setup({"machines.dut.count": str(count)})

@@ -1,4 +1,4 @@
-"""The labs of a plan: composed of the plan alone, with the CPUs of every computer that was reached."""
+"""The labs of a plan: composed from the plan alone, with the CPUs of every reached host."""
 
 from dataclasses import replace
 
@@ -30,8 +30,8 @@ measure:
 """
 
 
-def test_the_lines_and_the_json_of_a_plan_put_threads_on_the_same_cpus(facts: Facts) -> None:
-    """Those that a host of eight CPUs has: the device's and the receiver's are two."""
+def test_plan_lines_and_plan_json_use_the_same_cpus(facts: Facts) -> None:
+    """Check a host of eight CPUs, with separate CPUs for device and receiver."""
     experiment = parse(PACKETS, "p.yaml")
     plan = make_plan(experiment, replace(facts, cpus=8))
     pins = [a.cpu for one in Labs(experiment, plan).of(plan.steps[0]).resources for a in one.actions
@@ -45,8 +45,8 @@ def test_the_lines_and_the_json_of_a_plan_put_threads_on_the_same_cpus(facts: Fa
     assert all(f"['taskset', '-c', '-p', '{cpu}'" in document for cpu in shown)
 
 
-def test_the_cpus_of_other_hosts_are_in_the_plan_and_in_its_file(facts: Facts) -> None:
-    """A guest there is pinned near its card, as that host's own facts say; the run reads the same from plan.json."""
+def test_cpus_of_remote_hosts_are_stored_in_the_plan(facts: Facts) -> None:
+    """Pin a remote guest near its NIC by that host's facts; a run reads the same from plan.json."""
     nodes = ProcessorFacts(online="0-7", nodes={"0": "0-3", "1": "4-7"})
     card = InterfaceFact(name="eth1", mtu=1500, up=True, numa_node=1)
     there = replace(facts, cpus=8, processors=nodes, interfaces=(card,))

@@ -1,4 +1,4 @@
-"""Estimates: from what earlier runs on the host took, within a factor that is stated."""
+"""Estimates from the durations of earlier runs on the host, within a stated factor."""
 
 import json
 from dataclasses import replace
@@ -19,25 +19,25 @@ GUEST = "1xqemu:-:auto:host"
 
 
 def took(seconds: float, *, started: bool = True, first: bool = True) -> Took:
-    """Return a trial of a lab with one guest that took so long beside its measuring."""
+    """Return a trial of a lab with one guest and that overhead."""
     return Took(GUEST, "stream", started=started, first=first, beside_ns=round(seconds * S))
 
 
 @pytest.fixture
 def guests() -> Experiment:
-    """Give an experiment with a guest that is started twice in a block."""
+    """Return an experiment with a guest that is started twice per block."""
     text = TEXT.replace("b: {kind: netns, forward: none}", "b: {kind: vm, forward: none}")
     return parse(text.replace("blocks: 3", "blocks: 1"), "guests.yaml")
 
 
 @pytest.fixture
 def able(facts: Facts) -> Facts:
-    """Give a host that starts guests."""
+    """Return a host that starts guests."""
     return replace(facts, images=(ImageFact(flavour="linux"),))
 
 
-def test_the_estimate_is_what_earlier_runs_took(guests: Experiment, able: Facts) -> None:
-    """The start of all guests, starts within a run and trials each have their own; measuring is added."""
+def test_estimate_uses_the_durations_of_earlier_runs(guests: Experiment, able: Facts) -> None:
+    """Distinguish the start of all guests, restarts and trials; add the measuring time."""
     first = make_plan(guests, able)
     known = Learned().also(
         [took(200), took(40, first=False), *(took(each, started=False) for each in (4, 5, 4.5))]
@@ -49,30 +49,32 @@ def test_the_estimate_is_what_earlier_runs_took(guests: Experiment, able: Facts)
     assert plan.digest == first.digest
 
 
-def test_a_program_that_ended_early_makes_no_time_below_nothing(guests: Experiment, able: Facts) -> None:
-    """Trials that were planned for longer than they took say nothing of shorter ones."""
+def test_early_end_of_a_program_gives_no_negative_duration(guests: Experiment, able: Facts) -> None:
+    """Ignore trials that ended early when estimating shorter ones."""
     known = Learned().also([took(200), took(40, first=False), took(-9, started=False)])
     assert make_plan(guests, able, learned=known).estimate_ns >= 240 * S
 
 
-def test_the_factor_is_what_earlier_runs_scattered_by(guests: Experiment, able: Facts) -> None:
-    """A host that is sometimes busy says so; labs that were never run are a guess."""
+def test_estimate_factor_follows_the_variation_of_earlier_runs(guests: Experiment, able: Facts) -> None:
+    """Give a larger factor on a busy host, and for labs that never ran."""
     calm = [took(40, first=False), took(1, started=False)]
     known = Learned().also([*calm, took(100), took(200), took(300)])
     assert make_plan(guests, able, learned=known).estimate_factor == pytest.approx(2)
     assert make_plan(guests, able, learned=Learned().also(calm)).estimate_factor == GUESS_FACTOR
 
 
-def test_a_guess_on_a_busy_host_says_how_far_it_may_lie_off(guests: Experiment, able: Facts) -> None:
-    """Nine threads for each CPU: everything takes as many times longer; what was learned is as it was learned."""
+def test_estimate_factor_of_a_busy_host_is_larger_without_earlier_runs(
+    guests: Experiment, able: Facts
+) -> None:
+    """Multiply the factor by nine threads per CPU; keep learned durations."""
     busy = replace(able, load_1min_milli=18_000)
     assert make_plan(guests, busy).estimate_factor == 9 * GUESS_FACTOR
     known = Learned().also([took(40), took(40, first=False), took(1, started=False)])
     assert make_plan(guests, busy, learned=known).estimate_factor == 1.3
 
 
-def test_the_newest_times_are_kept_from_run_to_run(tmp_path: Path) -> None:
-    """A host that became faster is known as such after a few runs."""
+def test_only_the_newest_durations_are_kept(tmp_path: Path) -> None:
+    """Follow a host that became faster within a few runs."""
     path = tmp_path / "iolab" / "durations.json"
     for seconds in range(KEPT + 3):
         remember(path, [took(seconds)])
@@ -85,8 +87,8 @@ def test_the_newest_times_are_kept_from_run_to_run(tmp_path: Path) -> None:
     ["", "{", "[1]", '{"start x": []}', '{"start x": ["1"]}', '{"start x": [1e999]}', '{"start x": [NaN]}',
      '{"start x": [99999999999999999999]}', '{"start x": {"a": 1}}', "[" * 100_000, "\x00" * 10],
 )  # fmt: skip
-def test_a_damaged_file_is_as_none(tmp_path: Path, text: str) -> None:
-    """Nothing fails, and the next run writes it whole."""
+def test_damaged_duration_file_is_ignored_and_replaced(tmp_path: Path, text: str) -> None:
+    """Rewrite it in the next run."""
     path = tmp_path / "durations.json"
     path.write_text(text)
     assert recall(path) == Learned()
@@ -94,13 +96,13 @@ def test_a_damaged_file_is_as_none(tmp_path: Path, text: str) -> None:
     assert recall(path) == Learned({f"start {GUEST}": (7 * S,)})
 
 
-def test_where_nothing_can_be_written_nothing_is_learned() -> None:
-    """A run never fails for it."""
+def test_unwritable_duration_file_is_not_an_error() -> None:
+    """Never fail a run."""
     remember(Path("/proc/iolab/durations.json"), [took(1)])
 
 
-def test_what_is_stored_is_plain_json(tmp_path: Path) -> None:
-    """A person can read it, and delete it."""
+def test_stored_durations_are_plain_json(tmp_path: Path) -> None:
+    """Allow a person to read and delete it."""
     path = tmp_path / "durations.json"
     remember(path, [took(1.5, started=False)])
     assert json.loads(path.read_text()) == {f"trial {GUEST} stream": [1_500_000_000]}

@@ -1,4 +1,4 @@
-"""plan.json: written, read back, and refused in words when it is not what was written."""
+"""plan.json: written, read back, and refused with a message if it is not a written plan."""
 
 import json
 
@@ -32,7 +32,7 @@ labels = st.dictionaries(words, words, max_size=3)
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
-    """Any plan."""
+    """Generate any plan."""
     factors = draw(
         st.lists(st.builds(PlannedFactor, words, st.lists(words, max_size=3).map(tuple)), max_size=3)
     )
@@ -65,15 +65,17 @@ def plans(draw: st.DrawFn) -> Plan:
 
 
 @given(plans())
-def test_a_plan_is_read_back_as_it_was_written(plan: Plan) -> None:
-    """Nothing is lost, on one line of text."""
+def test_plan_is_read_back_as_written(plan: Plan) -> None:
+    """Lose nothing, and write one line of text."""
     text = encode_plan(plan)
     assert decode_plan(text) == plan
     assert text.count("\n") == 1
 
 
-def test_another_version_is_refused_and_both_are_named(experiment: Experiment, facts: Facts) -> None:
-    """The file's version and ours."""
+def test_plan_of_a_different_schema_is_refused_and_both_schemas_are_named(
+    experiment: Experiment, facts: Facts
+) -> None:
+    """Name the file's schema and the supported one."""
     document = json.loads(encode_plan(make_plan(experiment, facts)))
     document["schema"] = PLAN_SCHEMA + 1
     with pytest.raises(
@@ -83,16 +85,16 @@ def test_another_version_is_refused_and_both_are_named(experiment: Experiment, f
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"schema": 3}', '{"schema": 3, "measures": 3}'])
-def test_what_is_no_plan_is_refused_without_a_traceback(text: str) -> None:
-    """Torn and foreign files end in one sentence, without the words of a programming language."""
+def test_file_that_is_not_a_plan_is_refused_without_a_traceback(text: str) -> None:
+    """Print one sentence without programming terms for truncated and foreign files."""
     with pytest.raises(StoreError, match=r"cannot read plan\.json") as caught:
         decode_plan(text)
     assert "Error" not in str(caught.value)
 
 
 @pytest.mark.parametrize("row", [[], [0, 0], [-2], [2], [2**70]])
-def test_levels_that_no_factor_has_are_refused(row: list[int]) -> None:
-    """A row with an entry too few or too many, or an index of no label: whatever reads the plan counts on them."""
+def test_invalid_level_indices_are_refused(row: list[int]) -> None:
+    """Refuse a row with too few or too many entries, or an index without a label."""
     plan = Plan(
         title="A plan",
         factors=(PlannedFactor("mtu", ("1500", "9000")),),
@@ -113,10 +115,10 @@ def test_levels_that_no_factor_has_are_refused(row: list[int]) -> None:
 
 
 @pytest.mark.parametrize(("place", "value"), [(2, 0), (2, 2**63), (3, -1), (3, 2**63)])
-def test_blocks_and_plots_that_cannot_be_are_refused(
+def test_block_and_plot_numbers_out_of_range_are_refused(
     place: int, value: int, experiment: Experiment, facts: Facts
 ) -> None:
-    """Blocks count from 1, plots from 0, both within 64 bits, as analysis holds them."""
+    """Count blocks from 1, plots from 0, within 64 bits."""
     document = json.loads(encode_plan(make_plan(experiment, facts)))
     document["steps"][0][place] = value
     with pytest.raises(StoreError, match=r"cannot read plan\.json"):
@@ -124,8 +126,8 @@ def test_blocks_and_plots_that_cannot_be_are_refused(
 
 
 @given(st.data())
-def test_a_torn_plan_is_refused(data: st.DataObject) -> None:
-    """Wherever writing stopped."""
+def test_truncated_plan_is_refused(data: st.DataObject) -> None:
+    """Truncate it anywhere."""
     plan = data.draw(plans())
     text = encode_plan(plan)
     cut = data.draw(st.integers(0, len(text) - 3))

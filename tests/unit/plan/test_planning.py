@@ -1,4 +1,4 @@
-"""Planning: what becomes a step, in which order, under which digest."""
+"""Planning: steps, their order, and the digest."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -24,8 +24,10 @@ def cells(plan: Plan, steps: tuple[Step, ...] | list[Step]) -> list[tuple[str, .
     return [(step.measure, *plan.cell(step).values()) for step in steps]
 
 
-def test_a_measure_is_a_step_once_per_level_of_what_touches_it(experiment: Experiment, facts: Facts) -> None:
-    """TCP in 3 x 2 x 2 cells, UDP (which the window does not touch) in 3 x 2; three blocks of each."""
+def test_measure_has_one_step_per_level_of_the_factors_that_affect_it(
+    experiment: Experiment, facts: Facts
+) -> None:
+    """Plan TCP in 3 x 2 x 2 cells, and UDP, which the window does not affect, in 3 x 2; three blocks each."""
     plan = make_plan(experiment, facts)
     assert Counter((step.measure, step.block) for step in plan.steps) == {
         (measure, block): count for measure, count in (("tcp", 12), ("udp", 6)) for block in (1, 2, 3)
@@ -35,8 +37,8 @@ def test_a_measure_is_a_step_once_per_level_of_what_touches_it(experiment: Exper
     assert (plan.unsupported, plan.grouping) == ((), ("machines.b.forward",))
 
 
-def test_every_block_holds_every_cell_in_an_order_of_its_own(experiment: Experiment, facts: Facts) -> None:
-    """Blocks come one after the other, with equal content and different order."""
+def test_every_block_contains_every_cell_in_a_different_order(experiment: Experiment, facts: Facts) -> None:
+    """Keep blocks in sequence, with equal contents."""
     plan = make_plan(experiment, facts)
     blocks = [list(steps) for _, steps in groupby(plan.steps, key=lambda step: step.block)]
     assert [steps[0].block for steps in blocks] == [1, 2, 3]
@@ -45,19 +47,21 @@ def test_every_block_holds_every_cell_in_an_order_of_its_own(experiment: Experim
     assert orders[0] != orders[1] != orders[2]
 
 
-def test_more_trials_than_a_run_may_have_are_refused_before_they_are_made(
+def test_too_many_trials_are_refused_before_planning(
     experiment: Experiment, facts: Facts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """18 measures of cells a block: as many as are allowed, and one less."""
+    """Check 18 measures of cells per block against exactly the limit and one less."""
     monkeypatch.setattr("iolab.plan.planning.MOST_TRIALS", 36)
     assert len(make_plan(experiment, facts, blocks=2).steps) == 36
     monkeypatch.setattr("iolab.plan.planning.MOST_TRIALS", 35)
-    with pytest.raises(InputError, match=r"more than 17 measures .* in 2 blocks; allowed: at most 35 trials"):
+    with pytest.raises(
+        InputError, match=r"more than 17 combinations of .* in 2 blocks; allowed: at most 35 trials"
+    ):
         make_plan(experiment, facts, blocks=2)
 
 
-def test_steps_of_a_whole_plot_stay_together(experiment: Experiment, facts: Facts) -> None:
-    """The level that is expensive to change changes once per block; which comes first is random."""
+def test_steps_of_a_whole_plot_are_consecutive(experiment: Experiment, facts: Facts) -> None:
+    """Change the expensive level once per block, in random order."""
     plan = make_plan(experiment, facts, blocks=16)
     firsts = set()
     for _, steps in groupby(plan.steps, key=lambda step: step.block):
@@ -68,8 +72,8 @@ def test_steps_of_a_whole_plot_stay_together(experiment: Experiment, facts: Fact
     assert firsts == {"none", "route"}
 
 
-def test_the_order_of_a_seed_never_changes(experiment: Experiment, facts: Facts) -> None:
-    """Pinned: on every platform and in every version, this file and seed give this plan."""
+def test_order_of_steps_for_a_seed_is_stable_across_versions(experiment: Experiment, facts: Facts) -> None:
+    """Compare with a stored order, on every platform."""
     assert rank(7, "1 plot ('none',)").hex() == "a14f6625046fcc1852e25dd7fe6ac77c"
     plan = make_plan(experiment, facts)
     assert cells(plan, plan.steps[:4]) == [
@@ -81,10 +85,10 @@ def test_the_order_of_a_seed_never_changes(experiment: Experiment, facts: Facts)
     assert plan.steps[0].key == "ea97430f21879cf36ece3a31fb6790fd"
 
 
-def test_the_digest_tells_everything_that_decides_the_trials(
+def test_plan_digest_depends_on_everything_that_determines_the_trials(
     read: Read, experiment: Experiment, facts: Facts
 ) -> None:
-    """Seed, blocks, selection, duration and levels change it; the title and the host do not."""
+    """Include seed, blocks, selection, duration and levels; exclude title and host."""
     digest = make_plan(experiment, facts).digest
     only = ({"links.lan.mtu": ("1500", "9000")},)
     others = [
@@ -100,8 +104,8 @@ def test_the_digest_tells_everything_that_decides_the_trials(
     assert make_plan(read(), replace(facts, hostname="pc7", programs={"tc": None})).digest == digest
 
 
-def test_added_levels_do_not_move_the_steps_that_were_there(read: Read, facts: Facts) -> None:
-    """Keys stay, and so does the order among the old ones: a run can be extended."""
+def test_added_levels_keep_the_order_of_existing_steps(read: Read, facts: Facts) -> None:
+    """Keep keys and the order among old steps, so that a run can be extended."""
     small = make_plan(read("[1500, 4500, 9000]", "[1500, 9000]"), facts)
     large = make_plan(read(), facts)
     kept = [step.key for step in large.steps if step.key in {step.key for step in small.steps}]
@@ -111,8 +115,8 @@ def test_added_levels_do_not_move_the_steps_that_were_there(read: Read, facts: F
     assert [step.key for step in more.steps][: len(large.steps)] == [step.key for step in large.steps]
 
 
-def test_other_labels_for_the_same_content_keep_the_keys(read: Read, facts: Facts) -> None:
-    """What was measured counts, not what it was called."""
+def test_trials_keep_their_keys_when_level_labels_are_renamed(read: Read, facts: Facts) -> None:
+    """Use the content, not the labels."""
     levels, baseline = "{small: 1500, mid: 4500, jumbo: 9000}", "baseline: {links.lan.mtu: small}"
     renamed = read("[1500, 4500, 9000]", levels, "baseline: {links.lan.mtu: 1500}", baseline)
     plan, before = make_plan(renamed, facts), make_plan(read(), facts)
@@ -120,16 +124,16 @@ def test_other_labels_for_the_same_content_keep_the_keys(read: Read, facts: Fact
     assert plan.digest != before.digest
 
 
-def test_two_levels_of_equal_content_are_both_measured(read: Read, facts: Facts) -> None:
-    """An A/A comparison: equal labs and measures, and still a trial of its own for each."""
+def test_two_levels_with_equal_content_are_both_measured(read: Read, facts: Facts) -> None:
+    """Plan an A/A comparison with separate trials."""
     twins = read("machines.b.forward: [none, route]", "twin: {one: {}, other: {links.wan.mtu: 1500}}")
     plan = make_plan(twins, facts, blocks=1)
     assert len({step.key for step in plan.steps}) == len(plan.steps)
     assert Counter(plan.cell(step)["twin"] for step in plan.steps) == {"one": 9, "other": 9}
 
 
-def test_what_this_host_cannot_do_is_listed_once_with_its_reason(read: Read, facts: Facts) -> None:
-    """Per measure and cell, not per block; the rest is planned in the same order as anywhere."""
+def test_unsupported_cells_are_listed_once_with_their_reason(read: Read, facts: Facts) -> None:
+    """List them per measure and cell, not per block; keep the order of the others."""
     tagged = read("[1500, 4500, 9000]", "[1500, 9000]\n  links.wan.vlan: [none, 100]")
     plan = make_plan(tagged, facts)
     able = make_plan(tagged, replace(facts, features={}))
@@ -146,8 +150,8 @@ def test_what_this_host_cannot_do_is_listed_once_with_its_reason(read: Read, fac
     assert len(able.steps) == 2 * len(plan.steps)
 
 
-def test_a_selection_leaves_only_what_it_names(experiment: Experiment, facts: Facts) -> None:
-    """Several selectors add up; the selection is part of the plan."""
+def test_selection_keeps_only_the_named_cells(experiment: Experiment, facts: Facts) -> None:
+    """Combine several selectors; store the selection in the plan."""
     only = ({"links.lan.mtu": ("1500",)}, {"links.lan.mtu": ("9000",), "tcp.window": ("1M",)})
     plan = make_plan(experiment, facts, only=only)
     found = {(plan.cell(step)["links.lan.mtu"], plan.cell(step).get("tcp.window")) for step in plan.steps}
@@ -155,41 +159,41 @@ def test_a_selection_leaves_only_what_it_names(experiment: Experiment, facts: Fa
     assert plan.only == only
 
 
-def test_a_selection_may_leave_the_baseline_out_but_not_every_cell(
-    experiment: Experiment, facts: Facts
-) -> None:
-    """Who asks for one cell gets it, without percentages; nothing at all is a mistake."""
+def test_selection_may_exclude_the_baseline_but_not_every_cell(experiment: Experiment, facts: Facts) -> None:
+    """Omit percentages without the baseline; refuse an empty selection."""
     plan = make_plan(experiment, facts, only=({"links.lan.mtu": ("9000",)},))
     assert {plan.cell(step)["links.lan.mtu"] for step in plan.steps} == {"9000"}
     with pytest.raises(InputError, match="no remaining cell"):
         make_plan(experiment, facts, only=({"links.lan.mtu": ("9000",), "tcp.window": ("none",)},))
 
 
-def test_the_estimate_is_measuring_plus_what_lies_between(experiment: Experiment, facts: Facts) -> None:
-    """36 trials of 2 s and 18 of 1 s take 90 s; set-up and read-back add less than half of a second each."""
+def test_estimate_is_measuring_time_plus_set_up_and_read_back(experiment: Experiment, facts: Facts) -> None:
+    """Expect 90 s for 36 trials of 2 s and 18 of 1 s; set-up and read-back add less than half a second each."""
     estimate_s = make_plan(experiment, facts).estimate_ns / 1e9
     assert 90 + 54 * 0.05 < estimate_s < 90 + 54 * 0.5
 
 
 @given(st.integers(0, 2**63), st.text(max_size=20))
-def test_rank_depends_on_seed_and_name_only(seed: int, name: str) -> None:
-    """Equal inputs, equal rank; another seed, another rank."""
+def test_random_rank_depends_only_on_seed_and_name(seed: int, name: str) -> None:
+    """Give equal ranks for equal inputs, and a different rank for a different seed."""
     assert rank(seed, name) == rank(seed, name)
     assert rank(seed, name) != rank(seed + 1, name)
 
 
-def test_an_edited_experiment_no_longer_gives_the_plan(
+def test_edited_experiment_does_not_match_the_stored_plan(
     experiment: Experiment, read: Read, facts: Facts
 ) -> None:
-    """A comment changes nothing; another level does; facts that cannot be read are no evidence."""
+    """Ignore a comment; detect a different level; accept no unreadable facts."""
     plan, stored = make_plan(experiment, facts), asdict(facts)
     assert gives_plan(experiment, plan, stored)
     assert not gives_plan(read("4500", "4600"), plan, stored)
     assert gives_plan(read("4500", "4600"), plan, {"kernel": "6.1"})
 
 
-def test_levels_that_change_nothing_but_a_namespaces_cpus_are_told_apart(read: Read, facts: Facts) -> None:
-    """A host with two CPUs runs programs on the first of them, and on no hundredth."""
+def test_requirements_of_levels_that_differ_only_in_program_cpus_are_checked_separately(
+    read: Read, facts: Facts
+) -> None:
+    """Run programs on the first of two CPUs, and refuse the hundredth."""
     experiment = read("  machines.b.forward: [none, route]", "  machines.b.program_cpus: [[0], [99]]")
     plan = make_plan(experiment, replace(facts, settings={ONLINE_CPUS: "0-1\n"}))
     assert {one.cell["machines.b.program_cpus"] for one in plan.unsupported} == {"[99]"}

@@ -1,4 +1,4 @@
-"""Where a watch looks for the frames that iolab sends itself, and which watches a plan refuses."""
+"""Watch points for iolab's test frames, and watches that a plan refuses."""
 
 import pytest
 
@@ -25,7 +25,7 @@ measure:
 
 
 def forwarded(facts: Facts, text: str = FORWARDED) -> list[tuple[str, str, str]]:
-    """Plan a measure of own frames; return direction, port and hook of each point of its watch."""
+    """Plan a packet measure; return direction, port and hook of each point of its watch."""
     experiment = parse(text, "lab.yaml")
     make_plan(experiment, facts)
     setup = Resolver(experiment).setup({})
@@ -36,20 +36,20 @@ def forwarded(facts: Facts, text: str = FORWARDED) -> list[tuple[str, str, str]]
     return [(each.point.about.direction or "", str(each.port.ref), each.hook) for each in points]
 
 
-def test_own_frames_that_an_xdp_program_takes_are_watched_where_the_device_sends_them(facts: Facts) -> None:
-    """The program runs before anything in the stack at the receiving port; the other way is seen on arrival."""
+def test_test_frames_forwarded_by_xdp_are_watched_on_egress(facts: Facts) -> None:
+    """Watch there, because the program runs before the stack of the receiving port."""
     assert forwarded(facts) == [("dut.p1->t.b", "dut.p1", "egress"), ("t.b->dut.p1", "dut.p1", "ingress")]
     assert forwarded(facts, FORWARDED.replace("[east]", "[west]"))[0] == ("t.a->dut.p0", "dut.p0", "ingress")
 
 
-def test_own_frames_by_af_packet_are_watched_on_arrival(facts: Facts) -> None:
-    """They go on into the stack of the receiver."""
+def test_test_frames_over_af_packet_are_watched_on_arrival(facts: Facts) -> None:
+    """Watch there, because the frames continue into the receiver's stack."""
     text = FORWARDED.replace("rate: 1kpps", "rate: 1kpps, path: af_packet")
     assert forwarded(facts, text)[0] == ("dut.p1->t.b", "t.b", "ingress")
 
 
-def test_on_an_emulated_path_that_ends_at_a_receiver_the_watch_sees_what_enters_it(facts: Facts) -> None:
-    """What leaves the path is taken by an XDP program, and is not what entered it."""
+def test_watch_on_an_emulated_link_to_a_receiver_sees_the_ingress(facts: Facts) -> None:
+    """Watch the entry, because an XDP program consumes frames that leave the link."""
     text = FORWARDED.replace("[dut.p1, t.b]}", "[dut.p1, t.b], wire: {delay: 1ms}}")
     assert forwarded(facts, text) == [
         ("t.b->dut.p1", "dut.p1", "ingress"), ("dut.p1->", "dut.p1", "egress"), ("t.b->", "t.b", "egress"),
@@ -57,18 +57,18 @@ def test_on_an_emulated_path_that_ends_at_a_receiver_the_watch_sees_what_enters_
 
 
 @pytest.mark.parametrize("at", ["east", "dut.p1", "t.b"])
-def test_a_watch_that_could_see_none_of_the_frames_is_refused_by_the_plan(facts: Facts, at: str) -> None:
-    """An XDP program sends them past the stack, and another takes them before it."""
+def test_watch_that_cannot_see_any_test_frame_is_refused(facts: Facts, at: str) -> None:
+    """Refuse it, because XDP programs bypass the stack on both ends."""
     text = FORWARDED.replace("forward: bridge", "forward: xdp").replace("[east]", f"[{at}]")
-    with pytest.raises(InputError, match=r"where frames dut\.p1->t\.b bypass the kernel's network stack"):
+    with pytest.raises(
+        InputError, match=r"where frames from dut\.p1 to t\.b bypass the kernel's network stack"
+    ):
         forwarded(facts, text)
 
 
 @pytest.mark.parametrize(("at", "seen_at"), [("t.b", "dut.p1"), ("t.a", "dut.p0")])
-def test_a_capture_where_no_packet_of_the_stack_carries_the_frames_is_refused(
-    facts: Facts, at: str, seen_at: str
-) -> None:
-    """It would end with an empty file; the other end of the cable sees them."""
+def test_capture_on_a_port_that_bypasses_the_stack_is_refused(facts: Facts, at: str, seen_at: str) -> None:
+    """Suggest the other end of the cable instead of an empty file."""
     text = FORWARDED.replace("watch: [east]", f"capture: [{at}]")
     with pytest.raises(
         InputError,
@@ -78,12 +78,12 @@ def test_a_capture_where_no_packet_of_the_stack_carries_the_frames_is_refused(
 
 
 @pytest.mark.parametrize("at", ["dut.p0", "dut.p1", "east", "west"])
-def test_a_capture_of_which_one_port_sees_the_frames_is_planned(facts: Facts, at: str) -> None:
-    """Of a link both ends are captured, and one of them is the device's."""
+def test_capture_of_a_link_is_accepted_if_one_port_sees_the_frames(facts: Facts, at: str) -> None:
+    """Capture both ends of a link, one of which is the device's."""
     make_plan(parse(FORWARDED.replace("watch: [east]", f"capture: [{at}]"), "lab.yaml"), facts)
 
 
-def test_a_capture_at_the_receiver_of_frames_by_af_packet_is_planned(facts: Facts) -> None:
-    """They go on into the stack of the receiver."""
+def test_capture_at_an_af_packet_receiver_is_accepted(facts: Facts) -> None:
+    """Capture there, because the frames continue into the receiver's stack."""
     text = FORWARDED.replace("rate: 1kpps, watch: [east]", "rate: 1kpps, path: af_packet, capture: [t.b]")
     make_plan(parse(text, "lab.yaml"), facts)

@@ -1,4 +1,4 @@
-"""Functions of another package's row that break: a message that names them, never a traceback."""
+"""Failing functions of another package's row: a message that names them, never a traceback."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -15,16 +15,16 @@ class Ping(Measure):
     """A measure of another package."""
 
     kind: Literal["ping"] = "ping"
-    """What is measured."""
+    """Kind name."""
 
 
 def breaks(*_: object) -> None:
-    """Raise what is no error of iolab."""
+    """Raise an error that is not iolab's."""
     raise KeyError("far")
 
 
 def breaks_late(*_: object) -> Iterator[str]:
-    """Raise while what it returned is read."""
+    """Raise an error while the returned iterator is read."""
     yield "far"
     breaks()
 
@@ -44,13 +44,15 @@ def row(name: str, function: object) -> AnyMeasureKind:
         ("joined_by", breaks, "KeyError at test_guard.py:"),
         ("duration_ns", breaks, "KeyError at test_guard.py:"),
         ("kernels", breaks_late, "KeyError at test_guard.py:"),
-        ("duration_ns", lambda *_: "1s", "it returned str, allowed is a whole number of nanoseconds"),
-        ("commands", lambda *_: "ping", "it returned str, allowed is a sequence"),
-        ("kernels", lambda *_: [None], "it returned a sequence with NoneType, allowed are texts"),
+        ("duration_ns", lambda *_: "1s", "the function returned str; allowed: a whole number of nanoseconds"),
+        ("commands", lambda *_: "ping", "the function returned str; allowed: a sequence"),
+        ("kernels", lambda *_: [None], "the function returned NoneType; allowed: a sequence of texts"),
     ],
 )
-def test_what_a_function_of_another_package_breaks_is_named(name: str, function: object, seen: str) -> None:
-    """The function, the kind, the package, the place, and what to do."""
+def test_exception_in_a_plugin_function_is_reported_with_function_kind_and_package(
+    name: str, function: object, seen: str
+) -> None:
+    """Name function, kind, package and place, with a remedy."""
     with pytest.raises(UnsupportedError) as caught:
         getattr(row(name, function), name)(Ping())
     told = str(caught.value)
@@ -59,8 +61,8 @@ def test_what_a_function_of_another_package_breaks_is_named(name: str, function:
     assert told.endswith("fix, update or uninstall that package")
 
 
-def test_what_is_raised_on_purpose_and_returned_rightly_passes() -> None:
-    """An error of iolab is the function's own word."""
+def test_plugin_function_may_raise_iolab_errors_and_return_valid_values() -> None:
+    """Pass iolab errors through."""
 
     def refuse(*_: object) -> None:
         raise LabError("no way leads there")

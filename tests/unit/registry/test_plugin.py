@@ -1,4 +1,4 @@
-"""The public module: what packages with their own kinds import, and all that they need to."""
+"""The public module: it has all names that packages with their own kinds need."""
 
 import ast
 import re
@@ -18,14 +18,14 @@ HOW_TO = (ROOT / "docs" / "how-to" / "add-a-measure.md").read_text()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_name_is_there(name: str) -> None:
-    """Each is loaded when it is used."""
+def test_every_public_name_of_the_plugin_module_exists(name: str) -> None:
+    """Load each on first use."""
     assert getattr(iolab.plugin, name) is not None
     assert name in dir(iolab.plugin)
 
 
-def test_the_types_are_those_that_are_loaded() -> None:
-    """The stub, which type checkers read, has the same names from the same modules."""
+def test_stub_of_the_plugin_module_matches_the_loaded_names() -> None:
+    """Compare names and modules of the stub, which type checkers read."""
     tree = ast.parse(Path(iolab.plugin.__file__).with_suffix(".pyi").read_text())
     stub = {
         (name.name, node.module) for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names
@@ -43,20 +43,20 @@ def imported(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.py")), ids=lambda path: path.name)
-def test_the_examples_import_nothing_else_of_iolab(path: Path) -> None:
-    """Else a package that follows them breaks with the next change of names."""
+def test_example_packages_import_only_the_plugin_module(path: Path) -> None:
+    """Prevent other imports, which would break with the next rename."""
     of_iolab = {module for module in imported(path.read_text()) if re.match(r"iolab(\.|$)", module)}
     assert of_iolab <= {"iolab.plugin"}
 
 
-def test_the_how_to_names_no_other_module_of_iolab() -> None:
-    """Entry points are groups, no modules."""
+def test_plugin_page_mentions_only_the_plugin_module() -> None:
+    """Ignore entry point groups, which are not modules."""
     modules = set(re.findall(r"\biolab\.[a-z_]+(?:\.[a-z_]+)*", HOW_TO))
     assert modules <= {"iolab.plugin", "iolab.measures", "iolab.instruments"}
 
 
-def test_a_row_loads_nothing_that_measures() -> None:
-    """Reading an experiment file stays quick, whatever a package brings."""
+def test_importing_a_row_loads_no_measuring_module() -> None:
+    """Keep reading an experiment fast, whatever a package adds."""
     program = (
         "import sys\nfrom iolab.plugin import MeasureKind, Measure, SomeWholeSeconds, check_pair\n"
         "print(*[name for name in sys.modules if name.startswith(('iolab.trial', 'iolab.agent', 'numpy'))])"

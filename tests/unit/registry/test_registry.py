@@ -1,4 +1,4 @@
-"""Parts of other packages: found by their entry points; a broken one says so, and whose it is."""
+"""Entry points of other packages: a broken one is reported with its package."""
 
 from dataclasses import fields, replace
 from importlib.metadata import EntryPoint
@@ -17,14 +17,14 @@ class Ping(Measure):
     """A measure of another package."""
 
     kind: Literal["knock"]
-    """What is measured."""
+    """Kind name."""
 
 
 class Taken(Measure):
-    """Has the name of one of iolab's own."""
+    """Has the name of a built-in kind."""
 
     kind: Literal["stream"]
-    """What is measured."""
+    """Kind name."""
 
 
 class Unnamed(Measure):
@@ -43,7 +43,7 @@ LISTED = replace(PING, methods=["knocks_per_s"])  # type: ignore[arg-type]
 
 
 def unnamed() -> AnyMeasureKind:
-    """Make a row that cannot be made."""
+    """Create an invalid row."""
     return row(Unnamed)
 
 
@@ -52,8 +52,8 @@ def point(attribute: str, module: str = __name__) -> EntryPoint:
     return EntryPoint(name="x", value=f"{module}:{attribute}", group=MEASURES)
 
 
-def test_a_part_of_another_package_stands_after_iolabs_own() -> None:
-    """By the name of its model."""
+def test_kind_from_another_package_is_listed_after_iolabs_kinds() -> None:
+    """Use the name of its model."""
     found = joined(measure_kinds().values(), [point("PING")], MeasureKind)
     assert list(found)[-1] == "knock"
     assert next(iter(found)) == "stream"
@@ -73,10 +73,10 @@ def test_a_part_of_another_package_stands_after_iolabs_own() -> None:
             "ModuleNotFoundError: No module named 'no_such_module'; fix, update or uninstall",
         ),
     ],
-    ids=["a taken name", "no row", "nothing there", "no module"],
+    ids=["duplicate name", "not a row", "missing attribute", "missing module"],
 )
-def test_a_broken_part_is_refused_with_its_place_and_what_to_do(broken: EntryPoint, seen: str) -> None:
-    """An experiment is never read with another meaning than it had where it was written."""
+def test_broken_entry_point_is_refused_with_its_location_and_a_remedy(broken: EntryPoint, seen: str) -> None:
+    """Refuse it, because the experiment would get a different meaning."""
     with pytest.raises(UnsupportedError) as told:
         joined(measure_kinds().values(), [broken], MeasureKind)
     assert str(told.value).startswith(
@@ -85,8 +85,8 @@ def test_a_broken_part_is_refused_with_its_place_and_what_to_do(broken: EntryPoi
     assert seen in str(told.value)
 
 
-def test_a_row_may_state_the_versions_of_its_methods() -> None:
-    """Whole numbers from 1: a record with another one could not be read."""
+def test_method_versions_of_a_row_must_be_positive_integers() -> None:
+    """Refuse other values, because a record could not be read."""
     found = joined(measure_kinds().values(), [point("VERSIONED")], MeasureKind)
     assert found["knock"].methods == {"knocks_per_s": 2}
     for wrong in ("ZERO", "YES", "TEXT", "LISTED"):
@@ -97,27 +97,27 @@ def test_a_row_may_state_the_versions_of_its_methods() -> None:
             joined(measure_kinds().values(), [point(wrong)], MeasureKind)
 
 
-def test_two_packages_with_one_name_are_both_named() -> None:
-    """Neither silently wins."""
+def test_duplicate_kind_name_is_refused_and_both_packages_are_named() -> None:
+    """Let neither take precedence."""
     with pytest.raises(
         UnsupportedError, match=r"'ping' is already used by tests.unit.registry.test_registry:PING|PING"
     ):
         joined(measure_kinds().values(), [point("PING"), point("PING")], MeasureKind)
 
 
-def test_a_row_without_a_kind_cannot_be_made() -> None:
-    """Its model says the kind's name once."""
+def test_row_without_a_kind_name_raises_type_error() -> None:
+    """Take the kind's name from its model only."""
     with pytest.raises(TypeError, match=r"Unnamed has no field `kind: Literal"):
         unnamed()
 
 
-def test_every_program_that_measures_has_its_package() -> None:
-    """Which hosts are asked for, and images have."""
+def test_every_measuring_program_has_a_package() -> None:
+    """Define the programs that hosts are checked for and images contain."""
     assert programs()["iperf3"] == "iperf3"
 
 
-def test_iolabs_own_kinds_and_instruments_are_rows_too() -> None:
-    """Named as the language names them."""
+def test_built_in_kinds_and_instruments_are_registered_as_rows() -> None:
+    """Use the language's names."""
     assert list(measure_kinds()) == [
         "stream",
         "forwarding",
@@ -132,8 +132,8 @@ def test_iolabs_own_kinds_and_instruments_are_rows_too() -> None:
     assert list(instrument_kinds()) == ["samplers", "queues", "wires", "watch", "capture", "profile"]
 
 
-def test_every_function_that_a_row_names_is_there() -> None:
-    """It is imported only when it is called."""
+def test_every_function_that_a_row_names_exists() -> None:
+    """Import it only when it is called."""
     rows: list[Any] = [*measure_kinds().values(), *instrument_kinds().values()]
     values = [getattr(row, each.name) for row in rows for each in fields(row)]
     named = [value.name for value in values if isinstance(value, Later)]

@@ -1,4 +1,4 @@
-"""What belongs to one kind of measure is written in its rooms and its row, nowhere else."""
+"""Code of one kind of measure is only in the modules of the kind and its row."""
 
 import ast
 from collections.abc import Iterator
@@ -12,26 +12,26 @@ SOURCES = Path(iolab.__file__).parent
 ROOMS = {
     "experiment/model/measures.py", "experiment/model/packets.py", "experiment/model/instruments.py",
     "registry/disk_programs.py", "measures/", "instruments/",  # the rows
-    "trial/",  # what measures
-    "run/calibration.py",  # measures the instrument itself by an experiment of its own
+    "trial/",  # measuring modules
+    "run/calibration.py",  # measures the instrument itself by an experiment
     "analysis/forwarding.py", "analysis/forwarding_types.py",
     "report/packets.py", "report/packet_tables.py", "report/interchange.py", "report/curves.py",
     "report/page/results.py",
 }  # fmt: skip
-"""Files and folders that are of single kinds, or write an experiment."""
+"""Files and folders that belong to single kinds, or write an experiment."""
 MODELS = {
     *(kind.model.__name__ for kind in measure_kinds().values()),
     *(kind.model.__name__ for kind in instrument_kinds().values()),
 }
 WORDS = set(measure_kinds()) - {"disk", "latency", "forwarding", "command", "together"}
-"""Kinds' names that are no words of the field as well."""
+"""Names of kinds that are not field terms as well."""
 NAMING = (ast.ImportFrom, ast.Compare, ast.Dict, ast.match_case, ast.Constant)
-"""Pieces of code that can name one."""
+"""Syntax nodes that can name a kind."""
 
 
 @cache
 def outside() -> tuple[tuple[str, ast.AST], ...]:
-    """Return every piece of code that is in no kind's room and may name a kind; it is read once for all tests."""
+    """Return every piece of code outside the kinds' modules that may name a kind; it is parsed once for all tests."""
     return tuple(_outside())
 
 
@@ -44,8 +44,8 @@ def _outside() -> Iterator[tuple[str, ast.AST]]:
                     yield f"{place}:{getattr(node, 'lineno', 0)}", node
 
 
-def test_no_kinds_model_is_imported_outside_its_rooms() -> None:
-    """So nothing can tell kinds apart by their types."""
+def test_model_of_a_measure_kind_is_imported_only_by_its_own_modules() -> None:
+    """Prevent code that distinguishes kinds by type."""
     found = [
         f"{place}: {name.name}"
         for place, node in outside()
@@ -56,8 +56,8 @@ def test_no_kinds_model_is_imported_outside_its_rooms() -> None:
     assert found == []
 
 
-def test_no_kinds_name_is_compared_with_outside_its_rooms() -> None:
-    """Neither as text: a row says what is so for its kind."""
+def test_name_of_a_measure_kind_is_compared_only_in_its_own_modules() -> None:
+    """Prevent comparisons by text: a row states the properties of its kind."""
     found = [
         f"{place}: {part.value!r}"
         for place, node in outside()
@@ -68,8 +68,8 @@ def test_no_kinds_name_is_compared_with_outside_its_rooms() -> None:
     assert found == []
 
 
-def test_no_program_that_measures_is_named_outside_its_rooms() -> None:
-    """Hosts are asked for the programs of all rows. What is said of words of other tools asks for none."""
+def test_measuring_program_is_named_only_in_the_modules_of_its_kind() -> None:
+    """Check hosts for the programs of all rows; ignore old keys of other tools."""
     found = [
         f"{place}: {node.value!r}"
         for place, node in outside()

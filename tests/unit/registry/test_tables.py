@@ -1,4 +1,4 @@
-"""The tables of cards, queueing disciplines and searches are whole, and agree with the language and the agent."""
+"""The tables of NICs, qdiscs and searches are complete, and agree with the language and the agent."""
 
 from pathlib import Path
 from pkgutil import resolve_name
@@ -23,34 +23,34 @@ from iolab.trial.search.types import LoadTrial
 FEATURES_RS = Path(__file__).parents[3] / "crates/agent/src/facts/features.rs"
 
 
-def test_every_kind_of_card_has_a_row() -> None:
-    """The language's words and the table are the same."""
+def test_every_nic_kind_has_a_row() -> None:
+    """Compare the language with the table."""
     assert set(NICS) == set(get_args(NicKind))
 
 
-def test_every_queueing_discipline_has_a_row() -> None:
-    """Likewise, and its keys are those of the language."""
+def test_every_qdisc_kind_has_a_row() -> None:
+    """Compare its keys with the language, too."""
     assert set(QDISCS) == set(get_args(QdiscKind))
     for row in QDISCS.values():
         assert set(row.keys) <= set(Shape.model_fields)
 
 
-def test_a_guests_image_is_asked_for_every_card_and_discipline() -> None:
-    """What an image offers is known by the module."""
+def test_guest_image_facts_cover_every_nic_and_qdisc() -> None:
+    """Check by kernel module."""
     assert {row.feature for row in NICS.values()} <= set(FEATURE_MODULES)
     assert FEATURE_MODULES["nic:rtl8139"] == "8139cp"
     assert FEATURE_MODULES["qdisc:fq"] == "sch_fq"
 
 
 @pytest.mark.parametrize("name", [name for name, row in QDISCS.items() if row.module is not None])
-def test_the_agent_tries_every_discipline_of_the_kernel(name: str) -> None:
-    """Otherwise planning would take one for there that is not."""
+def test_agent_probes_every_qdisc_of_the_kernel(name: str) -> None:
+    """Prevent planning from assuming an unavailable qdisc."""
     assert f'("qdisc:{name}", "qdisc replace' in FEATURES_RS.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", get_args(SearchKind))
-def test_every_search_has_a_row_whose_strategy_begins(name: SearchKind) -> None:
-    """It is made with a goal, and with what the row says that it takes."""
+def test_every_search_row_creates_a_working_strategy(name: SearchKind) -> None:
+    """Create it with a goal and the arguments of its row."""
     row, more = SEARCHES[name], {"start_fps": 2e5, "searches": 2}
     goal = Goal(loss_ratio=1e-4, relative_width=0.01, min_fps=1e3, max_fps=1e6)
     strategy = resolve_name(row.strategy)(goal=goal, **{key: more[key] for key in row.takes})
@@ -60,8 +60,8 @@ def test_every_search_has_a_row_whose_strategy_begins(name: SearchKind) -> None:
     )
 
 
-def test_a_discipline_without_a_rate_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that gives it a rate is refused; without one its kind alone is set and read back."""
+def test_qdisc_without_a_rate_is_set_and_read_back_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse a rate in a file."""
     rows = {**QDISCS, "fq": Discipline(module="sch_fq", takes_rate=False)}
     for module in (link_references, shaping):
         monkeypatch.setattr(module, "QDISCS", rows)
@@ -72,7 +72,8 @@ lab:
 measure: {tcp: {kind: stream, from: a, to: b}}
 """
     with pytest.raises(
-        InputError, match="saw rate with qdisc: fq; allowed: rate with qdisc: htb or tbf or etf or pacer"
+        InputError,
+        match="saw `rate` with the qdisc fq; allowed: `rate` with the qdisc htb or tbf or etf or pacer",
     ):
         parse(lab.replace("qdisc: fq", "qdisc: fq, rate: 1Mbit"), "x.yaml")
     read = parse(lab, "x.yaml")

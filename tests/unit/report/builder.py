@@ -1,4 +1,4 @@
-"""Makes runs like those of labs/quickstart.yaml, with known effects, without any host."""
+"""Make runs like those of labs/quickstart.yaml, with known effects, without any host."""
 
 import itertools
 import json
@@ -87,7 +87,7 @@ def quickstart(
     measures: Sequence[str] = ("tcp", "udp"),
     outlier: bool = True,
 ) -> tuple[StoredRun, Experiment]:
-    """Return a complete run: MTU 9000 gives +41 %, both ways gives less per flow, offload does nothing to UDP."""
+    """Return a complete run: MTU 9000 adds 41 %, both ways is slower per flow, offload does not affect UDP."""
     chance = random.Random(seed)
     cells = [dict(zip(factors, labels, strict=True)) for labels in itertools.product(*factors.values())]
     trials = [

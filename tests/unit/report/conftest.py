@@ -1,4 +1,4 @@
-"""Runs that several tests look at."""
+"""Runs shared by several tests."""
 
 import pytest
 from tests.unit.report.builder import quickstart
@@ -13,13 +13,13 @@ Made = tuple[StoredRun, Analysis, Experiment]
 
 @pytest.fixture(scope="session")
 def made() -> Made:
-    """A quickstart run of ten blocks, with an outlier, invalid trials and warnings."""
+    """Return a quickstart run of ten blocks, with an outlier, invalid trials and warnings."""
     run, experiment = quickstart(10)
     return run, analyse(run.trials, run.plan), experiment
 
 
 @pytest.fixture(scope="session")
 def small() -> Made:
-    """The same with three blocks: no intervals."""
+    """Return the same run with three blocks: no intervals."""
     run, experiment = quickstart(3)
     return run, analyse(run.trials, run.plan), experiment

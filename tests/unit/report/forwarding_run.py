@@ -1,4 +1,4 @@
-"""Makes runs of a forwarding study with known truth, raw samples included, without any host."""
+"""Make runs of a forwarding study with known truth, raw samples included, without any host."""
 
 import itertools
 import random
@@ -53,7 +53,7 @@ blocks: 3
 """
 Figures = dict[Any, tuple[float, str]]
 DIRECTIONS = {"one-way": "one-way", "both-ways": "both-ways", "uni": "one-way", "bidi": "both-ways"}
-"""What levels of the direction mean, however they are called."""
+"""Meaning of direction levels, whatever their labels."""
 SIZES = ("64", "128", "256", "512", "1024", "1280", "1518")
 FACTORS: Mapping[str, tuple[str, ...]] = {
     "machines.dut.forward": ("bridge", "route", "xdp"),
@@ -78,15 +78,15 @@ CALIBRATION: Mapping[str, object] = {
         }
     },
 }
-"""As `iolab calibrate` stores it."""
+"""Calibration in the format of `iolab calibrate`."""
 CAPACITY_FPS = {"bridge": 410_000.0, "route": 365_000.0, "xdp": 980_000.0}
 BOTH_RATIO = {"bridge": 1.06, "route": 1.02, "xdp": 1.71}
-"""Both ways over one way: known, so that the ratio table can be checked."""
+"""True ratios of both ways to one way, for checking the ratio table."""
 GIGABIT_FPS = {int(size): 1e9 / (8 * (int(size) + 20)) for size in SIZES}
 
 
 def rate_fps(cell: Mapping[str, str]) -> float:
-    """The true rate of a cell."""
+    """Return the true rate of a cell."""
     forward, size = cell["machines.dut.forward"], int(cell.get("ndr.frame_size", "64"))
     both = cell["*.direction"] == "both-ways"
     rate = CAPACITY_FPS[forward] / (1 + size / 9000) * (BOTH_RATIO[forward] if both else 1.0)
@@ -96,7 +96,7 @@ def rate_fps(cell: Mapping[str, str]) -> float:
 def forwarding(
     blocks: int = 3, *, seed: int = 11, measures: Sequence[str] = ("ndr", "curve"), file: str = FILE
 ) -> tuple[StoredRun, Analysis, Experiment]:
-    """A complete run with its samples concluded."""
+    """Return a complete run with its samples and analysis."""
     chance = random.Random(seed)
     trials: list[TrialRecord] = []
     samples: dict[str, PacketTrial] = {}

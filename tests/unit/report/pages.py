@@ -1,4 +1,4 @@
-"""The page of a report taken apart: its charts and its tree."""
+"""Parse the page of a report: its charts and its tree."""
 
 import json
 import re
@@ -33,7 +33,7 @@ class Elements(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        """Keep what is shown."""
+        """Keep the shown text."""
         self.texts.append(data)
 
     def named(self, tag: str) -> Iterator[dict[str, str | None]]:
@@ -50,5 +50,5 @@ def parsed(text: str) -> Elements:
 
 
 def charts_of(page: str) -> list[dict[str, Any]]:
-    """Return what the page's script draws: a specification and its panels, per chart."""
+    """Return the specification and panels of each chart in the page's script."""
     return [json.loads(text) for text in re.findall(r'id="chart-\d+-spec">(.*?)</script>', page, re.DOTALL)]

@@ -1,4 +1,4 @@
-"""Sentences that compare cells with the baseline, and names that say nothing twice."""
+"""Sentences that compare cells with the baseline, and names without repetition."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,13 +21,13 @@ LOAD = {"load": ("idle", "loaded")}
 
 
 def summed(trials: list[TrialRecord], plan: Plan) -> list[str]:
-    """Return the summary of a run, plain."""
+    """Return the summary of a run as plain text."""
     lines = summary(analyse(trials, plan), plan.measures, names_of(plan, EN), plan.baseline)
     return [line.replace("\u00a0", " ") for line in lines]
 
 
 def under_load() -> tuple[list[TrialRecord], Plan]:
-    """A ping beside a stream: 10 ms alone, 400 ms with the stream."""
+    """Return a run of a ping during a stream: 10 ms alone, 400 ms with the stream."""
 
     def value(measure: str, levels: Levels, block: int) -> Values:
         if measure == "down":
@@ -41,8 +41,8 @@ def under_load() -> tuple[list[TrialRecord], Plan]:
     return make_run(LOAD, 4, value, measures=("down", "icmp"), baseline={"load": "idle"})
 
 
-def test_round_trips_under_load_come_first_with_both_times_and_the_change() -> None:
-    """The reader of a response under load wants the latency, idle against loaded."""
+def test_round_trip_times_under_load_come_first_with_both_values_and_the_change() -> None:
+    """Lead with idle and loaded latency for a response under load."""
     trials, plan = under_load()
     lines = summed(trials, plan)
     assert latency_first(analyse(trials, plan), plan.measures) == ["icmp", "down"]
@@ -50,8 +50,8 @@ def test_round_trips_under_load_come_first_with_both_times_and_the_change() -> N
     assert not [line for line in lines[1:] if "icmp median" in line]
 
 
-def test_where_no_change_can_be_given_both_times_are_there_all_the_same() -> None:
-    """Other programs had the CPUs: the reader still wants to see what the load did."""
+def test_round_trip_times_are_shown_even_if_no_change_can_be_given() -> None:
+    """Show them although other programs used the CPUs."""
     trials, plan = under_load()
     taken = CpusTaken(host=ThisComputer(), cpus=1.9, seen=())
     marked = [replace(one, result=replace(one.result, warnings=(taken,))) for one in trials]
@@ -65,20 +65,20 @@ def phases(*, depth: int | None) -> list[str]:
 
 
 def test_each_phase_of_a_disk_program_has_a_sentence_with_its_change() -> None:
-    """Not only the one that stands for the program."""
+    """Include phases other than the leading one."""
     assert phases(depth=None)[:2] == [
         "TCP write 4 KiB: MTU 1500 20.0 MiB/s; MTU 9000 10.0 MiB/s (−50 %).",
         "TCP read 4 KiB: MTU 1500 20.0 MiB/s; MTU 9000 10.0 MiB/s (−50 %).",
     ]
 
 
-def test_combinations_of_fio_are_in_the_table_alone() -> None:
-    """They may be hundreds."""
+def test_fio_combinations_are_only_in_the_table() -> None:
+    """Leave hundreds of combinations out of the summary."""
     assert phases(depth=8)[0].startswith("TCP disk rate read 4 KiB depth 8: from 10.0 MiB/s")
 
 
-def test_a_level_that_begins_with_its_factors_name_is_not_named_twice() -> None:
-    """Codel, not codel codel; but a number keeps its factor."""
+def test_level_that_begins_with_its_factors_name_is_not_prefixed_by_it() -> None:
+    """Write codel, not codel codel; keep the factor of a number."""
     named = names(("links.line.wire.codel", "links.line.mtu", "load"), EN)
     assert named.subject("links.line.wire.codel", "codel") == "codel"
     assert named.subject("load", "loaded") == "loaded"
@@ -86,15 +86,15 @@ def test_a_level_that_begins_with_its_factors_name_is_not_named_twice() -> None:
     assert named.level("links.line.mtu", "1500") == "MTU 1500"
 
 
-def test_a_measure_called_by_a_word_of_its_metric_is_not_named_before_it() -> None:
-    """A measure `rate` has no 'rate forwarded rate'."""
+def test_measure_named_like_its_metric_is_not_repeated() -> None:
+    """Avoid 'rate forwarded rate' for a measure `rate`."""
     named = names((), EN)
     assert named.measured("rate", Quantity("forwarded_fps")) == EN.text("metrics.forwarded_fps.name")
     assert named.measured("ndr", Quantity("forwarded_fps")) == f"ndr {EN.text('metrics.forwarded_fps.name')}"
 
 
 def seeking(reads: Mapping[str, tuple[str, float]]) -> list[str]:
-    """Return the captions of tables that are open in a run of one disk measure."""
+    """Return the captions of unfolded tables in a run of one disk measure."""
     from iolab.report.phases import phase_grids, short_grids
     from iolab.report.selection import leading
 
@@ -113,8 +113,8 @@ def seeking(reads: Mapping[str, tuple[str, float]]) -> list[str]:
     ]
 
 
-def test_random_access_leads_with_operations_and_their_latency() -> None:
-    """Bytes of single blocks at random places say nothing new; sequential access leads with them."""
+def test_random_access_sentence_leads_with_iops_and_latency() -> None:
+    """Lead sequential access with bytes."""
     rate, operations = ("byte/s", 4.0 * 2**20), ("op/s", 12345.0)
     latencies = {"disk_latency_p50_ns": ("ns", 8e4), "disk_latency_p99_ns": ("ns", 9e5)}
     random = seeking({"disk_operations_per_s": operations, "disk_bytes_per_s": rate, **latencies})

@@ -1,4 +1,4 @@
-"""Which of two values is the better one: declared, kept in trials, and said of every change that is shown."""
+"""The better one of two values: declared, stored in trials, and shown for every significant change."""
 
 import io
 
@@ -19,7 +19,7 @@ from iolab.store.records import StoredRun
 
 
 def run(better: str, slow_factor: float = 2.0, name: str = "run") -> StoredRun:
-    """Eight blocks of two cells; in `slow` all takes so many times as long, give or take a percent."""
+    """Return eight blocks of two cells; `slow` multiplies the times, within a percent."""
     random = np.random.default_rng(5)
 
     def figures(_: str, levels: tuple[int, ...], __: int) -> Values:
@@ -37,8 +37,8 @@ def printed(shown: object) -> str:
 
 
 @pytest.mark.parametrize(("better", "said"), [(SMALLER, "(worse)"), (LARGER, "(better)"), ("", "")])
-def test_a_shown_change_says_whether_it_is_for_the_better(better: str, said: str) -> None:
-    """In the finding and in the table; without a direction nothing is said."""
+def test_significant_change_is_marked_better_or_worse(better: str, said: str) -> None:
+    """Mark it in finding and table; mark nothing without a direction."""
     made = run(better)
     analysis = analyse(made.trials, made.plan)
     (found,) = analysis.findings
@@ -53,8 +53,8 @@ def test_a_shown_change_says_whether_it_is_for_the_better(better: str, said: str
     )
 
 
-def test_a_change_that_is_not_shown_is_neither_better_nor_worse() -> None:
-    """An estimate always lies on one side or the other; that is no news."""
+def test_insignificant_change_is_marked_neither_better_nor_worse() -> None:
+    """Mark no estimate within the noise."""
     made = run(SMALLER, 1.0)
     analysis = analyse(made.trials, made.plan)
     table = printed(report.terminal(made, analysis))
@@ -62,15 +62,15 @@ def test_a_change_that_is_not_shown_is_neither_better_nor_worse() -> None:
     assert "(worse)" not in table
 
 
-def test_two_runs_compared_say_which_one_is_better() -> None:
-    """By the direction of the newer one: the older may be from before it was declared."""
+def test_comparison_of_two_runs_marks_the_better_run() -> None:
+    """Use the direction of the newer run, because the older one may lack it."""
     table = printed(report.comparison(compare(run("", 2.0, "a"), run(SMALLER, 1.0, "b"))))
     assert "smaller is better" in table
     assert table.count("(better)") == 2, "of the one cell that changed, and over all"
 
 
-def test_a_line_of_a_trial_keeps_the_direction() -> None:
-    """And has no word of it where there is none."""
+def test_trial_record_stores_the_better_direction() -> None:
+    """Store nothing without a direction."""
     (first, *_), (other, *_) = run(LARGER).trials, run("").trials
     line = encode_trial(first)
     assert '"better":"larger"' in line

@@ -1,4 +1,4 @@
-"""Flame graphs: boxes as wide as their part of the samples, whatever functions are called, within the page's share."""
+"""Flame graphs: box widths are sample shares, for any function names, within the page's limit."""
 
 import re
 from pathlib import Path
@@ -24,8 +24,8 @@ nonsense
 """
 
 
-def test_a_box_is_as_wide_as_its_part_and_names_cannot_leave_it(made: Made) -> None:
-    """Idle CPUs are left out; what stands in a name is text, whatever it is."""
+def test_flame_graph_box_width_is_its_sample_share_and_names_are_escaped(made: Made) -> None:
+    """Leave idle CPUs out; escape any name."""
     run, _, _ = made
     key = run.trials[0].key
     found = flames(run.trials, lambda one: {"": FOLDED} if one == key else {}, names_of(run.plan, EN))
@@ -43,8 +43,8 @@ def test_a_box_is_as_wide_as_its_part_and_names_cannot_leave_it(made: Made) -> N
     assert found.notes[-1] == EN.text("profile.note")
 
 
-def test_a_page_has_the_flame_graphs_that_fit(made: Made) -> None:
-    """And says how many there are; a page without a profile has no word of it."""
+def test_page_shows_as_many_flame_graphs_as_fit(made: Made) -> None:
+    """State their number; mention none without a profile."""
     run, analysis, experiment = made
     wide = "".join(f"1\tthread{number};{'f' * 200}{number}\n" for number in range(200))
     page = report.html(run, analysis, experiment, "1", read_stacks=lambda _: {"": wide})
@@ -53,8 +53,8 @@ def test_a_page_has_the_flame_graphs_that_fit(made: Made) -> None:
     assert 'class="flame"' not in report.html(run, analysis, experiment, "1")
 
 
-def test_stacks_are_read_by_machine_from_beside_the_samples(tmp_path: Path) -> None:
-    """This computer's file names no machine; a key that is a path reads nothing."""
+def test_profile_stacks_are_read_per_machine(tmp_path: Path) -> None:
+    """Read the local file without a machine name; read nothing for a key that is a path."""
     (tmp_path / SAMPLES).mkdir()
     (tmp_path / SAMPLES / "k.profile.folded").write_text("1\ta;b\n")
     (tmp_path / SAMPLES / "k.profile.dut.folded").write_text("2\tc\n")

@@ -1,4 +1,4 @@
-"""What each format of a report says about one run."""
+"""Contents of each report format for one run."""
 
 import csv as reader
 import io
@@ -21,7 +21,7 @@ from iolab.messages.evidence import ThreadRan
 from iolab.messages.failures import PlainFailure
 from iolab.messages.notes import LastLineCut, TrialsResembleNeighbours
 from iolab.messages.places import AtMachine
-from iolab.messages.streams import ProgramRan, WorkerRan
+from iolab.messages.streams import OfFlow, ProgramRan, WorkerRan
 from iolab.messages.warnings import Emulated
 from iolab.report import formats as report
 from iolab.report import packets, sentences, spreadsheet
@@ -41,8 +41,8 @@ def printed(shown: RenderableType, width: int) -> str:
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
-def test_the_terminal_shows_every_cell_within_its_width(made: Made, width: int) -> None:
-    """Each cell has a line with its labels whole; no line is wider than the terminal; min and max go first."""
+def test_terminal_table_shows_every_cell_within_the_terminal_width(made: Made, width: int) -> None:
+    """Show complete labels; drop min and max first on a narrow terminal."""
     run, analysis, _ = made
     text = printed(report.terminal(run, analysis), width)
     lines = text.split("\n")
@@ -57,18 +57,20 @@ def test_the_terminal_shows_every_cell_within_its_width(made: Made, width: int) 
     assert len(told) == (2 if width <= 100 else 0), "of both measures"
 
 
-def test_the_terminal_tells_of_outliers_warnings_and_invalid_trials(made: Made) -> None:
-    """The marked trial has its reason and the mean without it; a warning code has a count; a lost trial its reason."""
+def test_terminal_reports_outliers_warnings_and_invalid_trials(made: Made) -> None:
+    """Show the reason of an outlier with the mean without it, counts of warnings, and reasons of lost trials."""
     run, analysis, _ = made
     text = " ".join(printed(report.terminal(run, analysis), 200).split())
     assert "† one-way, MTU 9000, offload on, block 2:" in text
     assert "Mean without this trial: 30" in text
     assert "counters-disagree: 40 of 160 trials" in text
-    assert "1 invalid (UDP, one-way, MTU 9000, offload off): MTU of near.eth0 read back as 1500" in text
+    assert (
+        "invalid trials: 1 (UDP, one-way, MTU 9000, offload off): MTU of near.eth0 read back as 1500" in text
+    )
 
 
-def test_the_summary_cites_changes_with_their_intervals(made: Made) -> None:
-    """The known effects of the synthetic run are found in sentences with signs, intervals and the reference."""
+def test_summary_shows_changes_with_their_intervals(made: Made) -> None:
+    """Find the simulated effects in sentences with signs, intervals and the reference."""
     run, analysis, experiment = made
     text = report.markdown(run, analysis, experiment, "1.2.3").replace("\\", "").replace("\u00a0", " ")
     assert re.search(r"MTU 9000 changes TCP by \+\d+ % \[\d+, \d+\] compared with 1500\.", text)
@@ -76,8 +78,8 @@ def test_the_summary_cites_changes_with_their_intervals(made: Made) -> None:
     assert re.search(r"MTU 9000 shows no difference from 1500 for UDP", text)
 
 
-def test_a_run_without_intervals_says_so(small: Made) -> None:
-    """With three blocks the table has no interval column and no empty brackets."""
+def test_run_with_too_few_blocks_has_no_interval_column(small: Made) -> None:
+    """Show neither column nor empty brackets with three blocks."""
     run, analysis, experiment = small
     text = report.markdown(run, analysis, experiment, "1.2.3")
     head = next(line for line in text.split("\n") if line.startswith("| direction"))
@@ -86,8 +88,8 @@ def test_a_run_without_intervals_says_so(small: Made) -> None:
     assert "None" not in text
 
 
-def test_markdown_tables_are_whole(made: Made) -> None:
-    """Every row of a table has as many cells as its head, whatever the texts hold."""
+def test_markdown_table_rows_have_as_many_cells_as_the_head(made: Made) -> None:
+    """Check every row, whatever the texts contain."""
     run, analysis, experiment = made
     lines = report.markdown(run, analysis, experiment, "1.2.3").split("\n")
     widths: list[int] = []
@@ -99,8 +101,8 @@ def test_markdown_tables_are_whole(made: Made) -> None:
         assert widths[0] == widths[-1], line
 
 
-def test_markdown_shows_markup_as_text() -> None:
-    """A title with HTML, a table bar, emphasis and a line break stays text on one line."""
+def test_markdown_escapes_markup_in_a_title() -> None:
+    """Keep HTML, a table bar, emphasis and a line break as text on one line."""
     run, experiment = quickstart(3)
     run = replace(run, plan=replace(run.plan, title="<img src=x onerror=alert(1)> | *bold*\n# head"))
     text = report.markdown(run, analyse(run.trials, run.plan), experiment, "1.2.3")
@@ -108,7 +110,7 @@ def test_markdown_shows_markup_as_text() -> None:
 
 
 def test_csv_has_a_row_per_estimate_with_full_precision(made: Made) -> None:
-    """All estimates are there, read back exactly, with CR LF line ends."""
+    """Read back all estimates exactly, with CR LF line ends."""
     run, analysis, experiment = made
     text = report.csv(run, analysis, experiment, "1.2.3")
     rows = list(reader.DictReader(io.StringIO(text, newline="")))
@@ -120,7 +122,7 @@ def test_csv_has_a_row_per_estimate_with_full_precision(made: Made) -> None:
 
 
 def test_csv_has_a_row_per_trial(made: Made) -> None:
-    """Every trial is there with its metrics; an invalid one has a reason and empty metrics."""
+    """Include the metrics of every trial; leave those of an invalid one empty, with a reason."""
     run, analysis, experiment = made
     text = report.csv(run, analysis, experiment, "1.2.3", "trials")
     rows = list(reader.DictReader(io.StringIO(text, newline="")))
@@ -132,8 +134,8 @@ def test_csv_has_a_row_per_trial(made: Made) -> None:
     assert all("read back" in row["reason"] for row in invalid)
 
 
-def test_csv_runs_no_formula() -> None:
-    """A level that a spreadsheet would run gets an apostrophe; a negative number stays a number."""
+def test_csv_fields_cannot_be_run_as_formulas() -> None:
+    """Prefix a level that a spreadsheet would run with an apostrophe; keep negative numbers."""
     factors = {
         "*.direction": ("=cmd|' /C calc'!A0", "-5"),
         "links.lan.mtu": ("1500",),
@@ -149,12 +151,13 @@ def test_csv_runs_no_formula() -> None:
 
 
 def test_json_has_exactly_the_documented_keys(made: Made) -> None:
-    """The format is the one in docs/reference/show-json.md; intervals are pairs or null."""
+    """Compare with docs/reference/show-json.md; intervals are pairs or null."""
     run, analysis, _ = made
     document = json.loads(report.show_json(run, analysis))
     assert list(document) == [
         "schema", "run", "status", "notes", "joined_late", "trials", "estimates",
         "findings", "effects", "onsets", "warnings", "levels", "levels_ratios", "paths", "streams", "forwarding",
+        "expectations",
     ]  # fmt: skip
     assert (document["schema"], document["run"], document["status"]) == (2, run.name, "complete")
     assert {tuple(trial) for trial in document["trials"]} == {
@@ -215,24 +218,24 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
     assert all(ci is None or len(ci) == 2 for ci in (estimate["ci"] for estimate in document["estimates"]))
 
 
-def test_json_stays_json_where_a_figure_is_no_number(made: Made) -> None:
-    """NaN and infinity, which JSON does not have, become null."""
+def test_json_writes_non_finite_values_as_null(made: Made) -> None:
+    """Replace NaN and infinity, which JSON lacks."""
     run, analysis, _ = made
     odd = replace(run.trials[0].result, metrics=metrics({"received_bps": (math.nan, "bit/s")}))
     text = report.show_json(replace(run, trials=(replace(run.trials[0], result=odd),)), analysis)
     assert json.loads(text)["trials"][0]["metrics"][0]["value"] is None
 
 
-def test_a_repeated_trial_counts_once(made: Made) -> None:
-    """Of two records with one key only the last is shown."""
+def test_repeated_trial_is_shown_once(made: Made) -> None:
+    """Show only the last of two records with one key."""
     run, analysis, _ = made
     again = replace(run.trials[0], wall="2026-08-01T00:00:00+00:00")
     document = json.loads(report.show_json(replace(run, trials=(*run.trials, again)), analysis))
     assert len(document["trials"]) == 160
 
 
-def test_a_partial_run_says_how_far_it_is(made: Made) -> None:
-    """Every format for people tells that figures are preliminary."""
+def test_partial_run_states_its_progress_in_every_format(made: Made) -> None:
+    """State that figures are preliminary."""
     run, _, experiment = made
     partial = replace(run, trials=run.trials[:100], status=RunStatus.PARTIAL)
     analysis = analyse(partial.trials, partial.plan)
@@ -244,8 +247,8 @@ def test_a_partial_run_says_how_far_it_is(made: Made) -> None:
         assert "100 of 160 planned trials are recorded" in text
 
 
-def test_a_run_without_any_trial_can_be_reported(made: Made) -> None:
-    """Nothing measured yet is no error in any format."""
+def test_run_without_trials_can_be_reported_in_every_format(made: Made) -> None:
+    """Accept an empty run in any format."""
     run, _, experiment = made
     empty = replace(run, trials=(), commands=(), status=RunStatus.PARTIAL, facts={})
     analysis = analyse((), empty.plan)
@@ -256,8 +259,8 @@ def test_a_run_without_any_trial_can_be_reported(made: Made) -> None:
     assert len(page) < 100_000, "the charts' library is left out where there are no charts"
 
 
-def test_emulated_results_are_marked_before_any_figure(made: Made) -> None:
-    """A run whose trials carry the warning emulated opens with a mark in every format."""
+def test_emulated_results_are_marked_before_the_first_figure(made: Made) -> None:
+    """Mark a run with the warning emulated in every format."""
     run, _, experiment = made
     mark = Emulated(machines=("dut",))
     trials = tuple(replace(trial, result=replace(trial.result, warnings=(mark,))) for trial in run.trials)
@@ -272,8 +275,8 @@ def test_emulated_results_are_marked_before_any_figure(made: Made) -> None:
         assert text.index("Emulated: the figures of") < text.index("received rate")
 
 
-def test_a_lost_baseline_is_told_instead_of_a_column_that_is_gone(made: Made) -> None:
-    """Where the baseline's trials failed, percentages cannot be given: a sentence says why, in every format."""
+def test_failed_baseline_is_reported_as_the_reason_for_missing_changes(made: Made) -> None:
+    """State in every format why percentages are missing."""
     run, _, experiment = made
     failed = [
         replace(
@@ -299,8 +302,8 @@ def test_a_lost_baseline_is_told_instead_of_a_column_that_is_gone(made: Made) ->
     assert said in report.html(lost, analysis, experiment, "1")
 
 
-def test_a_baseline_that_the_run_does_not_have_is_not_called_failed(made: Made) -> None:
-    """Only MTU 9000 was run: what the cells lack is the level that they all have otherwise."""
+def test_baseline_excluded_from_the_run_is_not_reported_as_failed(made: Made) -> None:
+    """Name the level that all cells of the run lack."""
     run, _, _ = made
     place = [factor.name for factor in run.plan.factors].index("links.lan.mtu")
     kept = tuple(
@@ -332,8 +335,8 @@ def with_flows(whole: Metrics) -> Metrics:
     )
 
 
-def test_flows_and_what_was_lost_stand_beside_the_rate(made: Made) -> None:
-    """UDP's loss, the fairness of several flows, and each flow's own rate, which a sum hides."""
+def test_loss_fairness_and_flow_rates_are_shown_with_the_rate(made: Made) -> None:
+    """Show UDP loss, fairness and each flow's rate, which a sum hides."""
     run, _, _ = made
     both = [
         replace(trial, result=replace(trial.result, metrics=with_flows(trial.result.metrics)))
@@ -352,8 +355,8 @@ def test_flows_and_what_was_lost_stand_beside_the_rate(made: Made) -> None:
     assert any(" fairness " in line for line in lines)
 
 
-def test_the_page_shows_the_rates_of_flows_without_a_click(made: Made) -> None:
-    """Who asks how flows share a link reads the answer; nobody looks for it behind a caption."""
+def test_rates_of_flows_are_visible_without_a_click(made: Made) -> None:
+    """Do not fold the shares of a link."""
     run, _, experiment = made
     trials = tuple(
         replace(trial, result=replace(trial.result, metrics=with_flows(trial.result.metrics)))
@@ -366,8 +369,8 @@ def test_the_page_shows_the_rates_of_flows_without_a_click(made: Made) -> None:
     assert before.count("<details") == before.count("</details>")
 
 
-def test_notes_on_the_run_come_before_any_figure(made: Made) -> None:
-    """Trials that joined later, and whatever reading found, stand in every format."""
+def test_notes_on_the_run_come_before_the_first_figure(made: Made) -> None:
+    """Show late trials and reading problems in every format."""
     run, analysis, experiment = made
     told = replace(run, joined_late=7, notes=(LastLineCut(file="trials.jsonl"),))
     for text in (
@@ -379,8 +382,8 @@ def test_notes_on_the_run_come_before_any_figure(made: Made) -> None:
         assert "was not written completely" in text
 
 
-def test_a_summary_cites_a_number_once() -> None:
-    """Cells that read the same are not 'from 12 to 12'."""
+def test_summary_shows_a_common_value_once() -> None:
+    """Avoid 'from 12 to 12'."""
     run, _ = quickstart(1, outlier=False)
     same = [
         replace(trial, result=replace(trial.result, metrics=metrics({"received_bps": (12e9, "bit/s")})))
@@ -401,15 +404,15 @@ def test_a_summary_cites_a_number_once() -> None:
         ("links.lan.mtu", "9000", "MTU 9000 "),
     ],
 )
-def test_a_finding_names_what_was_changed(made: Made, factor: str, level: str, begin: str) -> None:
-    """'second gives −46 %' tells nothing."""
+def test_finding_sentence_names_the_changed_factor(made: Made, factor: str, level: str, begin: str) -> None:
+    """Avoid 'second gives -46 %'."""
     _, analysis, _ = made
     found = replace(analysis.findings[0], factor=factor, level=level, reference="other", conditions={})
     assert sentences.finding(found, analysis, names([factor], EN)).startswith(begin)
 
 
-def test_a_finding_says_where_it_is_of_each_direction(made: Made) -> None:
-    """The table beside it has sums over both directions."""
+def test_finding_sentence_states_that_the_figure_is_per_direction(made: Made) -> None:
+    """Distinguish it from the table, which has sums over both directions."""
     _, analysis, _ = made
     found = replace(analysis.findings[0], measure="udp", conditions={}, each_direction=True)
     assert " changes UDP in each direction by " in sentences.finding(found, analysis, names(FACTORS, EN))
@@ -418,8 +421,8 @@ def test_a_finding_says_where_it_is_of_each_direction(made: Made) -> None:
     )
 
 
-def test_a_difference_below_what_can_be_told_is_not_laid_to_many_comparisons(made: Made) -> None:
-    """One level against another, its interval beside 0: what the run could have shown says why it is not shown."""
+def test_insignificant_finding_states_detection_limit_or_correction_as_reason(made: Made) -> None:
+    """Give the detectable change for one comparison whose interval excludes 0."""
     _, analysis, _ = made
     found = replace(
         analysis.findings[0],
@@ -440,8 +443,8 @@ def test_a_difference_below_what_can_be_told_is_not_laid_to_many_comparisons(mad
     )
 
 
-def test_a_run_that_can_detect_only_huge_changes_has_too_few_blocks_to_tell(made: Made) -> None:
-    """Only changes of 35189 % or more: that is no information."""
+def test_run_with_a_huge_detection_limit_is_reported_as_too_few_blocks(made: Made) -> None:
+    """Hide a detection limit of 35189 %, which is no information."""
     _, analysis, _ = made
     found = replace(analysis.findings[0], measure="tcp", ratio=1.3, ci=Interval(0.1, 9, "t"), shown=False)
     coarse = replace(analysis, detectable={"tcp": 351.89}, spread={"tcp": 0.5})
@@ -449,8 +452,8 @@ def test_a_run_that_can_detect_only_huge_changes_has_too_few_blocks_to_tell(made
     assert all("35189" not in line for line in sentences.resolution(coarse, ("tcp",), names(FACTORS, EN)))
 
 
-def test_a_comparison_names_both_runs_and_judges_each_cell() -> None:
-    """Two runs of the same truth: no cell differs; the table fits 80 columns."""
+def test_comparison_names_both_runs_and_judges_each_cell() -> None:
+    """Compare two runs of equal truth: no cell differs; the table fits 80 columns."""
     (a, _), (b, _) = quickstart(4, outlier=False), quickstart(4, seed=9, outlier=False)
     compared = compare(replace(a, name="run-a"), replace(b, name="run-b"))
     text = printed(report.comparison(compared), 80)
@@ -460,8 +463,8 @@ def test_a_comparison_names_both_runs_and_judges_each_cell() -> None:
     assert report.comparison_text(compared).count("none shown") == 16
 
 
-def test_what_the_analysis_must_say_of_itself_is_in_every_format(made: Made) -> None:
-    """That trials resemble the one before them, or were left out, is no secret of the page."""
+def test_notes_of_the_analysis_are_in_every_format(made: Made) -> None:
+    """Include autocorrelation and excluded trials in every format."""
     run, analysis, experiment = made
     said = "trials of tcp are correlated with the previous trial"
     note = TrialsResembleNeighbours(measure="tcp", autocorrelation=0.61)
@@ -475,14 +478,15 @@ def test_what_the_analysis_must_say_of_itself_is_in_every_format(made: Made) -> 
     ("limit", "words"),
     [(Limit.THREAD, "one thread of iperf3"), (Limit.CPU, "the CPU of one thread of iperf3")],
 )
-def test_a_program_that_limited_a_stream_is_not_called_the_device(
+def test_cpu_bound_program_of_a_stream_is_not_reported_as_the_device(
     made: Made, limit: Limit, words: str
 ) -> None:
-    """The thread at an end is that of the program that measures; a thread on the way is the device's."""
+    """Attribute a thread at an end to the measuring program, and one on the path to the device."""
     run, _, _ = made
     own = ProgramRan(machine="near", busy_ratio=0.99, wait_ratio=0.0)
     for seen, said in (
         ((own,), words),
+        ((OfFlow(flow="near->far", clauses=(own,)),), words),
         ((WorkerRan(thread="ksoftirqd/1", busy_ratio=0.99),), "of the device"),
     ):
         verdict = Verdict(limit, seen, AtMachine(machine="near"))
@@ -492,8 +496,8 @@ def test_a_program_that_limited_a_stream_is_not_called_the_device(
         assert all(said in line for line in lines)
 
 
-def test_what_limited_a_stream_is_in_json_and_in_the_table_of_limits(made: Made) -> None:
-    """Each trial has its verdict, each cell its commonest, with the sentence that shows it."""
+def test_stream_limit_is_in_json_and_in_the_table_of_limits(made: Made) -> None:
+    """Give a verdict per trial, and the most common one per cell with its sentence."""
     run, _, _ = made
     verdict = Verdict(Limit.THREAD, (ThreadRan(thread="iperf3", busy_ratio=0.99),), AtMachine(machine="near"))
     trials = tuple(replace(each, result=replace(each.result, verdict=verdict)) for each in run.trials)
@@ -509,8 +513,8 @@ def test_what_limited_a_stream_is_in_json_and_in_the_table_of_limits(made: Made)
     assert {(row["limit"], row["place"]) for row in rows} == {("thread", "near")}
 
 
-def test_a_swept_path_stands_with_rate_round_trip_and_product_in_every_format(small: Made) -> None:
-    """Emulated, or a cable whose rate and round-trip time the user declared: 10 Gbit/s times 40 ms are 50 MB."""
+def test_path_factors_are_shown_with_rate_rtt_and_bandwidth_delay_product(small: Made) -> None:
+    """Include a cable with declared path: 10 Gbit/s times 40 ms are 50 MB."""
     run, analysis, experiment = small
     declared = PathProduct(rate_bps=10_000_000_000, one_way_ns=20_000_000, rtt_ns=40_000_000)
     known = replace(analysis, paths={"tcp": declared})
@@ -527,6 +531,6 @@ def test_a_swept_path_stands_with_rate_round_trip_and_product_in_every_format(sm
     assert (shown["rate_bps"], shown["rtt_ns"], shown["round_trip_bytes"]) == (10**10, 40_000_000, 5e7)
 
 
-def test_the_command_line_offers_every_format() -> None:
-    """It names them without loading them."""
+def test_command_line_offers_every_report_format() -> None:
+    """List the names without loading the formats."""
     assert [form.value for form in Format] == list(report.FORMATS)

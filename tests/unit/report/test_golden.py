@@ -1,4 +1,4 @@
-"""Runs that older versions recorded (tests/golden/) are read, shown and reported with the figures in their files."""
+"""Runs of older versions (tests/golden/) are read, shown and reported with the figures in their files."""
 
 import csv
 import gzip
@@ -27,28 +27,28 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 RUNS = sorted(path.parent for path in GOLDEN.glob("*/plan.json"))
 LARGEST_BYTES = 3 * 2**20
 WITH_METHODS = 3
-"""The schema since which metrics have the version of their method."""
+"""The first schema whose metrics have a method version."""
 UNITS = {"pps": "frame/s"}
-"""What a unit was called in the first schema."""
+"""Unit names of the first schema."""
 
 each_run = pytest.mark.parametrize("folder", RUNS, ids=lambda folder: folder.name)
 
 
 def expected(folder: Path) -> dict[str, Any]:
-    """Return the figures in the files of a run, as tests/golden/make.py found them without any code of iolab."""
+    """Return the figures in the files of a run, as extracted by tests/golden/make.py without any code of iolab."""
     document: dict[str, Any] = json.loads(folder.with_name(f"{folder.name}.expected.json").read_text())
     return document
 
 
 def read(folder: Path) -> tuple[StoredRun, Analysis, Experiment]:
-    """Return a run as the commands read it."""
+    """Return a run as read by the commands."""
     run = load_run(folder)
     analysis = analyse(run.trials, run.plan, partial(read_packets, folder))
     return run, analysis, parse(experiment_text(folder), folder.name)
 
 
 def label(about: Dimensions, name: str) -> str:
-    """Return a metric's name as the first schema wrote it, with its dimensions in square brackets."""
+    """Return a metric's name in the first schema's form, with its dimensions in square brackets."""
     load = "" if about.load_ratio is None else f"{about.load_ratio * 100:.6g} %"
     rest = {
         "device": about.port,
@@ -64,8 +64,8 @@ def label(about: Dimensions, name: str) -> str:
 
 
 @each_run
-def test_every_figure_of_every_trial_is_that_in_the_file(folder: Path) -> None:
-    """To the digit, with its dimensions, unit and bound; failed and invalid trials are there as well."""
+def test_every_figure_of_an_old_trial_is_read_unchanged(folder: Path) -> None:
+    """Compare dimensions, unit and bound to the digit; include failed and invalid trials."""
     run = load_run(folder)
     recorded = expected(folder)["trials"]
     assert len(run.trials) == len(recorded) > 0
@@ -90,7 +90,7 @@ def test_every_figure_of_every_trial_is_that_in_the_file(folder: Path) -> None:
                 about,
                 UNITS.get(unit, unit),
                 *figure,
-            ]  # a role that was renamed
+            ]  # a renamed role
             for name, about, unit, *figure in trial["figures"]
         ]
         if trial["schema"] < WITH_METHODS:
@@ -98,8 +98,8 @@ def test_every_figure_of_every_trial_is_that_in_the_file(folder: Path) -> None:
 
 
 @each_run
-def test_load_trials_and_series_are_those_in_the_samples(folder: Path) -> None:
-    """Whichever file an older version kept them in."""
+def test_load_trials_and_series_of_an_old_run_are_read_unchanged(folder: Path) -> None:
+    """Read them from any file of an older version."""
     recorded = expected(folder)
     run = load_run(folder)
     assert recorded["packets"].keys() == {
@@ -126,8 +126,8 @@ def test_load_trials_and_series_are_those_in_the_samples(folder: Path) -> None:
 
 
 @each_run
-def test_every_format_of_the_report_has_the_means_of_the_files(folder: Path) -> None:
-    """Formats for people are made; those for programs have each figure to the digit."""
+def test_every_report_format_shows_the_means_of_an_old_run(folder: Path) -> None:
+    """Check exact figures in formats for programs, and the rendering of formats for people."""
     run, analysis, experiment = read(folder)
     shown = json.loads(formats.show_json(run, analysis))
     rows = list(csv.DictReader(io.StringIO(formats.csv(run, analysis, experiment, "test", "estimates"))))
@@ -154,8 +154,8 @@ def test_every_format_of_the_report_has_the_means_of_the_files(folder: Path) -> 
 
 
 @each_run
-def test_an_old_run_is_compared_with_one_of_today(folder: Path) -> None:
-    """Means stand side by side; no change is claimed, since the methods of the old figures are unknown."""
+def test_old_run_is_compared_with_a_new_run_without_claiming_a_change(folder: Path) -> None:
+    """Compare means, but claim no change, because the old methods are unknown."""
     run, _, _ = read(folder)
     today = replace(run, trials=tuple(_as_of_today(each) for each in run.trials), trial_schema=TRIAL_SCHEMA)
     found = compare(run, today)
@@ -167,8 +167,8 @@ def test_an_old_run_is_compared_with_one_of_today(folder: Path) -> None:
 
 
 @each_run
-def test_the_plan_of_an_old_run_is_the_one_that_its_experiment_gives_today(folder: Path) -> None:
-    """So `resume` continues the run, and no report says that the experiment was edited."""
+def test_plan_of_an_old_run_equals_the_plan_of_its_experiment_today(folder: Path) -> None:
+    """Allow `resume`, and report no edited experiment."""
     run, _, experiment = read(folder)
     assert gives_plan(experiment, run.plan, run.facts)
     assert run.plan.computers
@@ -180,8 +180,8 @@ def _as_of_today(record: TrialRecord) -> TrialRecord:
     return replace(record, result=replace(record.result, metrics=figures))
 
 
-def test_nothing_tells_on_which_host_golden_runs_were_recorded_and_they_are_small() -> None:
-    """No name, path, kernel, hardware address or serial number."""
+def test_golden_runs_are_anonymous_and_small() -> None:
+    """Exclude names, paths, kernels, hardware addresses and serial numbers."""
     telling = re.compile(
         r'/(?:work|root|tmp)/|"hostname": ?"(?!host"|dut"|pc6"|left")|\bfc-v\d|EPYC|Xeon'
         r"|\b(?!02:00:00:00:00:01)(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b"
@@ -196,8 +196,8 @@ def test_nothing_tells_on_which_host_golden_runs_were_recorded_and_they_are_smal
     assert sum(path.stat().st_size for path in files) <= LARGEST_BYTES
 
 
-def test_a_run_whose_plan_names_a_measure_otherwise_is_concluded_from() -> None:
-    """Trials belong to steps by their keys, which leave out names."""
+def test_run_whose_plan_renames_a_measure_is_analysed() -> None:
+    """Match trials to steps by keys, which exclude names."""
     run = load_run(GOLDEN / "schema-2-last-streams")
     names = {"tcp": "renamed"}
     steps = tuple(replace(step, measure=names.get(step.measure, step.measure)) for step in run.plan.steps)
@@ -208,8 +208,8 @@ def test_a_run_whose_plan_names_a_measure_otherwise_is_concluded_from() -> None:
 
 
 @pytest.mark.parametrize("name", ["schema-1-first-packets", "schema-2-first-packets"])
-def test_what_an_old_packet_trial_does_not_have_is_unknown(name: str) -> None:
-    """No zero: nobody had counted it."""
+def test_figures_that_an_old_packet_trial_lacks_are_none(name: str) -> None:
+    """Return None instead of zero for uncounted figures."""
     folder = GOLDEN / name
     found = [read_packets(folder, one.key) for one in load_run(folder).trials]
     results = [trial.result for packets in found if packets is not None for trial in packets.load_trials]

@@ -1,4 +1,4 @@
-"""What was in effect, as tables and lines: a value once, with its places and cells."""
+"""Effective settings as tables and lines: each value once, with its places and cells."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from iolab.store.records import TrialRecord
 
 
 def trial(base: TrialRecord, congestion: str, level: str) -> TrialRecord:
-    """A trial of one cell, and what was in effect."""
+    """Return a trial of one cell with effective settings."""
     shown = {
         "near->far": {"congestion": congestion},
         "near.eth0": {"mtu": "1500"},
@@ -23,14 +23,16 @@ def trial(base: TrialRecord, congestion: str, level: str) -> TrialRecord:
 
 @pytest.fixture
 def trials() -> list[TrialRecord]:
-    """Two cells that differ in what controls congestion."""
+    """Return two cells with different congestion control."""
     run, _ = quickstart()
     base = next(one for one in run.trials if one.result.status == "ok")
     return [trial(base, "bbr", "none"), trial(base, "cubic", "cubic")]
 
 
-def test_a_value_stands_once_with_its_places_and_the_cells_that_had_it(trials: list[TrialRecord]) -> None:
-    """What all cells had names none."""
+def test_effective_value_of_a_setting_is_listed_once_with_its_places_and_cells(
+    trials: list[TrialRecord],
+) -> None:
+    """Name no cell for a value of all cells."""
     found = {(one.setting, one.value): (one.places, len(one.cells)) for one in values(trials)}
     assert found == {
         ("congestion", "bbr"): (("near->far",), 1),
@@ -39,8 +41,8 @@ def test_a_value_stands_once_with_its_places_and_the_cells_that_had_it(trials: l
     }
 
 
-def test_a_terminal_has_a_line_for_each_setting(trials: list[TrialRecord]) -> None:
-    """And the table of the other formats has a row for each value."""
+def test_terminal_has_one_line_per_effective_setting(trials: list[TrialRecord]) -> None:
+    """Use a row per value in the table of the other formats."""
     named = names(["tcp.congestion"], EN)
     lines = list(short_lines(trials, named, SHORT))
     assert len(lines) == 2
@@ -50,8 +52,8 @@ def test_a_terminal_has_a_line_for_each_setting(trials: list[TrialRecord]) -> No
     assert len(grid.rows) == 3
 
 
-def test_nothing_is_shown_where_nothing_was_read(trials: list[TrialRecord]) -> None:
-    """Records of older versions have no settings."""
+def test_records_without_effective_settings_show_no_table(trials: list[TrialRecord]) -> None:
+    """Accept records of older versions."""
     empty = [replace(one, result=replace(one.result, in_effect={})) for one in trials]
     assert in_effect_grid(empty, names([], EN)) is None
     assert list(short_lines(empty, names([], EN), SHORT)) == []

@@ -1,4 +1,4 @@
-"""A report in another language: every sentence and head of it, in every format."""
+"""A report in a different language: every sentence and head of it, in every format."""
 
 import io
 import re
@@ -18,7 +18,7 @@ from iolab.report import formats as report
 from iolab.report.locale import EN, Words
 
 LEAST_LETTERS = 18
-"""So long a piece of a sentence is no other word by chance."""
+"""Minimum length at which a piece of a sentence matches no other word by chance."""
 ROT13 = str.maketrans(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
     "NOPQRSTUVWXYZABCDEFGHIJKLMnopqrstuvwxyzabcdefghijklm",
@@ -26,19 +26,19 @@ ROT13 = str.maketrans(
 
 
 def literals(tree: object) -> Iterator[str]:
-    """Yield the text of a language, without what is filled in."""
+    """Yield the text of a language, without placeholders."""
     match tree:
         case str():
             yield from (literal for literal, *_ in Formatter().parse(tree))
         case list():
-            yield from ()  # words that are looked for, not shown
+            yield from ()  # words that are searched for, not shown
         case dict():
             for value in tree.values():
                 yield from literals(value)
 
 
 def turned(tree: Any) -> Any:
-    """Return a language with every letter turned by 13, but what is filled in."""
+    """Return a language with every letter rotated by 13, except placeholders."""
     match tree:
         case str():
             return "".join(
@@ -57,12 +57,12 @@ PIECES = frozenset(piece.strip() for piece in literals(EN.tree) if len(piece.str
 
 @pytest.fixture(scope="module")
 def other() -> Words:
-    """A made-up language."""
+    """Provide a synthetic language."""
     return Words("x-turned", lambda: turned(EN.tree))
 
 
 def printed(shown: RenderableType) -> str:
-    """Print to a string, a sentence to a line."""
+    """Print to a string, one sentence per line."""
     out = io.StringIO()
     Console(file=out, width=5000, color_system=None).print(shown)
     return out.getvalue()
@@ -70,7 +70,7 @@ def printed(shown: RenderableType) -> str:
 
 @pytest.fixture(scope="module")
 def runs(small: Made) -> tuple[Made, Made]:
-    """A run of streams and one of frames."""
+    """Return a run of streams and one of frames."""
     return small, forwarding()
 
 
@@ -86,10 +86,10 @@ FORMATS: dict[str, Callable[[Made, Words], str]] = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_no_format_has_an_english_sentence_in_another_language(
+def test_report_in_another_language_contains_no_english_sentences_in_any_format(
     name: str, runs: tuple[Made, Made], other: Words
 ) -> None:
-    """What is written in English is written in the other language instead."""
+    """Check every sentence in the other language."""
     english, turned_text = ("".join(FORMATS[name](run, words) for run in runs) for words in (EN, other))
     pieces = [piece for piece in PIECES if piece in english]
     assert [piece for piece in pieces if piece in turned_text] == []
@@ -97,15 +97,15 @@ def test_no_format_has_an_english_sentence_in_another_language(
     assert pieces or name == "csv of trials"
 
 
-def test_the_page_names_its_language(small: Made, other: Words) -> None:
-    """Browsers hyphenate and read aloud by it."""
+def test_html_page_declares_its_language(small: Made, other: Words) -> None:
+    """Support hyphenation and speech output of browsers."""
     assert re.search(r'<html lang="x-turned">', report.html(*small, "1", words=other))
 
 
-def test_a_language_that_there_is_not_is_refused_with_those_there_are(
+def test_unknown_language_is_refused_with_the_available_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It is wrong input."""
+    """Exit with the code for invalid input."""
     assert run(["show", "run", "--lang", "xx"]) == ExitCode.INPUT_WRONG
     assert re.search(
         r"unknown language '?xx'?; available languages are .*en", " ".join(capsys.readouterr().err.split())

@@ -1,4 +1,4 @@
-"""PukiWiki and workbooks: the same figures as in the other formats, and texts that stay texts."""
+"""PukiWiki and workbooks: the same figures as in the other formats, and escaped texts."""
 
 import io
 import re
@@ -45,8 +45,8 @@ MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
         ),
     ],
 )
-def test_no_text_is_markup_of_a_wiki(text: str) -> None:
-    """What has a meaning is written by its number, which a browser shows as it is."""
+def test_pukiwiki_markup_in_text_is_escaped(text: str) -> None:
+    """Write special characters as numeric references, which a browser shows unchanged."""
     written = PukiWiki().escape(text)
     assert unescape(written) == text
     bare = re.sub(r"&#\d+;", "", written)
@@ -55,8 +55,8 @@ def test_no_text_is_markup_of_a_wiki(text: str) -> None:
     assert not re.match(r"[*\-+:,><#/~]", bare)
 
 
-def test_a_wiki_page_has_every_row_of_the_markdown(made: Made) -> None:
-    """Tables are as wide as their heads, and there are as many rows."""
+def test_wiki_page_has_every_row_of_the_markdown(made: Made) -> None:
+    """Compare the number of rows, and the width of tables with their heads."""
     run, analysis, experiment = made
     page = report.pukiwiki(run, analysis, experiment, "1").splitlines()
     other = report.markdown(run, analysis, experiment, "1").splitlines()
@@ -70,7 +70,7 @@ def test_a_wiki_page_has_every_row_of_the_markdown(made: Made) -> None:
 
 
 def sheets(made: Made) -> Mapping[str, list[list[str | float | None]]]:
-    """Return the sheets of a workbook as other programs read them, by the standard (ECMA-376)."""
+    """Return the sheets of a workbook, read by the standard (ECMA-376)."""
     run, analysis, experiment = made
     with zipfile.ZipFile(io.BytesIO(report.xlsx(run, analysis, experiment, "1"))) as book:
         shared = [
@@ -95,8 +95,8 @@ def _read(cell: ET.Element, shared: list[str]) -> str | float | None:
     return shared[int(value.text)] if cell.attrib.get("t") == "s" else float(value.text)
 
 
-def test_a_workbook_has_a_sheet_per_table_with_units_in_its_heads_and_numbers_below(made: Made) -> None:
-    """The means are those of the analysis."""
+def test_workbook_has_a_sheet_per_table_with_units_in_the_heads(made: Made) -> None:
+    """Compare the means with those of the analysis."""
     run, analysis, _ = made
     found = sheets(made)
     assert {"estimates", "trials"} <= set(found)
@@ -115,8 +115,8 @@ def test_a_workbook_has_a_sheet_per_table_with_units_in_its_heads_and_numbers_be
     assert len(found["trials"]) - 1 == len(run.trials)
 
 
-def test_a_lower_bound_is_named_in_the_workbook(made: Made) -> None:
-    """A number alone would look as if the device had been the limit."""
+def test_workbook_states_the_limit_of_a_lower_bound(made: Made) -> None:
+    """Avoid a bare number, which would suggest that the device was the limit."""
     run, _, experiment = made
 
     def by_line(metrics: Metrics) -> Metrics:
@@ -140,14 +140,14 @@ def test_a_lower_bound_is_named_in_the_workbook(made: Made) -> None:
     }
 
 
-def test_the_same_run_makes_the_same_workbook(made: Made) -> None:
-    """Byte by byte: nothing in it says when it was written."""
+def test_workbook_of_a_run_is_reproducible_byte_by_byte(made: Made) -> None:
+    """Store no time in the file."""
     run, analysis, experiment = made
     first, second = (report.xlsx(run, analysis, experiment, "1") for _ in range(2))
     assert first == second
 
 
-def test_a_field_is_a_number_only_where_the_csv_has_one() -> None:
-    """A label that begins as a formula is none."""
+def test_workbook_field_is_a_number_only_if_the_csv_field_is_a_number() -> None:
+    """Escape a label that begins like a formula."""
     assert spreadsheet.is_number("-1.5e3")
     assert not spreadsheet.is_number("'-1+2")

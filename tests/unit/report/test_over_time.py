@@ -1,4 +1,4 @@
-"""Series in the report: over the time of a trial, and what a watch saw on the wire."""
+"""Series in the report: over the time of a trial, and of a watch."""
 
 import base64
 import io
@@ -29,7 +29,7 @@ PERIOD_NS = 100_000_000
 
 
 def seen(points: int = 100) -> tuple[Series, ...]:
-    """Return what two ports saw: one at 1 Gbit/s with a dip, one at a tenth."""
+    """Return the series of two ports: one at 1 Gbit/s with a dip, one at a tenth."""
     whole = [(at * PERIOD_NS, 2e8 if at == points // 2 else 1e9) for at in range(1, points + 1)]
     tenth = [(at, value / 10) for at, value in whole]
     return (
@@ -38,8 +38,8 @@ def seen(points: int = 100) -> tuple[Series, ...]:
     )
 
 
-def test_the_page_has_a_folded_part_for_each_trial_that_stored_series(made: Made) -> None:
-    """Every trial that ended well has its pictures, with a text for those who cannot see them."""
+def test_page_has_a_folded_section_for_each_trial_with_series(made: Made) -> None:
+    """Draw every successful trial, with an alternative text."""
     run, analysis, experiment = made
     page = report.html(run, analysis, experiment, "1.2.3", lambda _: seen())
     elements = parsed(page)
@@ -52,8 +52,8 @@ def test_the_page_has_a_folded_part_for_each_trial_that_stored_series(made: Made
     assert "Every chart covers the time from 0 to 10.0\u00a0s." in page
 
 
-def test_the_figures_of_a_chart_have_their_own_unit_and_the_scale_has_that_of_the_largest(made: Made) -> None:
-    """Acknowledgements of a fast stream are read as 1.50 Mbit/s, not as 0.00150 Gbit/s."""
+def test_series_figures_have_their_own_unit_and_share_the_scale_of_the_largest(made: Made) -> None:
+    """Write the acknowledgements of a fast stream as 1.50 Mbit/s, not as 0.00150 Gbit/s."""
     run = made[0]
     both = tuple(
         series("rx_bps", "bit/s", [(PERIOD_NS, rate)], Dimensions(port=port))
@@ -64,14 +64,14 @@ def test_the_figures_of_a_chart_have_their_own_unit_and_the_scale_has_that_of_th
     assert row.drawings[1].figures == "1.50 · 1.50 · 1.50\u00a0Mbit/s"
 
 
-def test_a_run_without_series_has_no_such_part(made: Made) -> None:
-    """There is no empty heading."""
+def test_run_without_series_has_no_section_over_time(made: Made) -> None:
+    """Omit the heading, too."""
     run, analysis, experiment = made
     assert 'id="over-time"' not in report.html(run, analysis, experiment, "1.2.3", lambda _: ())
 
 
-def test_quantities_of_one_name_share_a_scale(made: Made) -> None:
-    """The port with a tenth of the rate is drawn at a tenth of the height."""
+def test_series_with_the_same_name_share_a_scale(made: Made) -> None:
+    """Draw a port with a tenth of the rate at a tenth of the height."""
     run = made[0]
     drawn = drawn_trials(run.trials[:1], lambda _: seen(), names_of(run.plan, EN))
     near = drawn.trials[0].rows[0].drawings[1]
@@ -79,8 +79,8 @@ def test_quantities_of_one_name_share_a_scale(made: Made) -> None:
     assert near.band == ""
 
 
-def test_a_long_trial_has_bands_from_least_to_largest(made: Made) -> None:
-    """A dip of one point of ten in a column is in its band."""
+def test_chart_of_a_long_trial_has_minimum_to_maximum_bands(made: Made) -> None:
+    """Include a dip of one point in ten in its band."""
     run = made[0]
     drawn = drawn_trials(run.trials[:1], lambda _: seen(1000), names_of(run.plan, EN))
     far = drawn.trials[0].rows[0].drawings[0]
@@ -88,8 +88,8 @@ def test_a_long_trial_has_bands_from_least_to_largest(made: Made) -> None:
     assert len(re.findall(r"\d+,\d+", far.line)) == 100
 
 
-def test_the_pictures_of_many_trials_stay_within_the_pages_share(made: Made) -> None:
-    """The first trial of each cell comes first, and the page says how many are left out."""
+def test_charts_of_many_trials_are_limited_and_the_omission_is_stated(made: Made) -> None:
+    """Draw the first trial of each cell first, and state the number of omitted ones."""
     run = made[0]
     named = names_of(run.plan, EN)
     whole = drawn_trials(run.trials, lambda _: seen(), named)
@@ -99,8 +99,8 @@ def test_the_pictures_of_many_trials_stay_within_the_pages_share(made: Made) -> 
     assert any("Trials with charts: 5 of" in note for note in part.notes)
 
 
-def test_a_gap_breaks_the_line(made: Made) -> None:
-    """Where nothing is known there is no line, not one at 0."""
+def test_gap_in_a_series_breaks_the_line(made: Made) -> None:
+    """Draw no line at 0 for unknown values."""
     run = made[0]
     at_ns = np.arange(1, 5, dtype=np.int64) * PERIOD_NS
     gap = Series("rx_bps", "bit/s", at_ns, np.array([1.0, math.nan, 1.0, 1.0]))
@@ -108,14 +108,14 @@ def test_a_gap_breaks_the_line(made: Made) -> None:
     assert drawn.trials[0].rows[0].drawings[0].line.count("M") == 2
 
 
-def test_a_sparkline_tells_little_from_nothing_and_nothing_from_unknown() -> None:
-    """The lowest block is 0 alone, and what is not known is a space."""
+def test_sparkline_distinguishes_small_zero_and_unknown_values() -> None:
+    """Use the lowest block for 0 only, and a space for unknown values."""
     assert sparkline(np.array([0.0, 1e-6, 0.5, 1.0, math.nan]), 1.0) == "▁▂▅█ "
     assert sparkline(np.array([0.0, 0.0]), 0.0) == "▁▁"
 
 
-def test_the_terminal_shows_a_trial_over_time(made: Made) -> None:
-    """Each series has a line with its course, least, mean and largest value."""
+def test_terminal_shows_the_series_of_a_trial(made: Made) -> None:
+    """Print a line per series with its course, minimum, mean and maximum."""
     run = made[0]
     console = Console(width=100, record=True, file=None, quiet=False)
     with console.capture() as shown:
@@ -127,8 +127,8 @@ def test_the_terminal_shows_a_trial_over_time(made: Made) -> None:
     assert "1.00\u00a0Gbit/s" in line
 
 
-def test_a_trial_without_series_says_why(made: Made) -> None:
-    """It names the key of the experiment that stores them."""
+def test_output_for_a_trial_without_series_names_the_key_that_stores_series(made: Made) -> None:
+    """Name the key of the experiment."""
     run = made[0]
     console = Console(width=200)
     with console.capture() as shown:
@@ -141,7 +141,7 @@ WINDOW_NS = 12_000
 
 
 def windows(count: int) -> Series:
-    """Return a window with a frame of every ten."""
+    """Return windows, every tenth of which has a frame."""
     at_ns = np.arange(0, count, 10, dtype=np.int64) * WINDOW_NS
     of = replace(THERE, window_ns=WINDOW_NS)
     return Series("window_bytes", "byte", at_ns, np.full(len(at_ns), 1514.0), of, Over.WINDOWS, "watch")
@@ -177,8 +177,8 @@ def page_of(made: Made, series: Sequence[Series]) -> str:
     )
 
 
-def test_every_level_has_the_least_mean_and_largest_of_eight_below() -> None:
-    """Nothing is lost from level to level: the largest stays, and the mean is that of all windows."""
+def test_every_pyramid_level_keeps_minimum_mean_and_maximum() -> None:
+    """Keep the largest value, and the mean of all windows, on every level."""
     found = pyramid(windows(100_000))
     assert found is not None
     fine, above, top = found.levels[0], found.levels[1], found.levels[-1]
@@ -189,8 +189,8 @@ def test_every_level_has_the_least_mean_and_largest_of_eight_below() -> None:
     assert len(top.mean) <= 512
 
 
-def test_the_page_holds_every_window_packed_in_blocks(made: Made) -> None:
-    """The finest level unpacks to the windows, as parts of the largest."""
+def test_page_contains_every_window_in_compressed_blocks(made: Made) -> None:
+    """Decompress the finest level to the windows, as shares of the largest."""
     page = page_of(made, (windows(200_000),))
     (shape,) = (json.loads(text) for text in re.findall(r'class="w-shape">(.*?)</script>', page))
     assert (shape["from"], shape["levels"][0]["points"]) == (0, 199_991)
@@ -202,8 +202,8 @@ def test_the_page_holds_every_window_packed_in_blocks(made: Made) -> None:
     assert shape["top"] == pytest.approx(1514 * 8e9 / WINDOW_NS)
 
 
-def test_a_point_has_its_figures_and_pictures_in_words(made: Made) -> None:
-    """What the pictures show is said to those who cannot see them."""
+def test_watched_port_is_shown_with_figures_and_alternative_texts(made: Made) -> None:
+    """Describe the pictures for readers who cannot see them."""
     gaps = values("gaps_by_ns", [(0, 100.0), (120_000, 1e6)])
     curve = values("burst_bytes_by_bps", [(10**7, 1e6), (10**9, 1514.0)])
     page = page_of(made, (windows(5_000), gaps, curve))
@@ -217,28 +217,28 @@ def test_a_point_has_its_figures_and_pictures_in_words(made: Made) -> None:
     assert "near.eth0 → far.eth0: rate per window" in (next(elements.named("canvas")).get("aria-label") or "")
 
 
-def test_series_of_windows_are_not_drawn_as_series_over_time(made: Made) -> None:
-    """They have charts of their own."""
+def test_window_series_are_not_drawn_over_time(made: Made) -> None:
+    """Draw them in separate charts."""
     assert 'id="over-time"' not in page_of(made, (windows(5_000),))
 
 
-def test_a_run_in_which_nothing_was_watched_has_no_such_part(made: Made) -> None:
-    """There is no empty heading, and no script for it."""
+def test_run_without_watches_has_no_wire_section(made: Made) -> None:
+    """Omit the heading and its script."""
     run, analysis, experiment = made
     page = report.html(run, analysis, experiment, "1.2.3", lambda _: ())
     assert 'id="wire"' not in page
     assert "DecompressionStream" not in page
 
 
-def test_what_came_at_once_is_a_bar_of_its_own() -> None:
-    """0 has no place on a logarithmic axis."""
+def test_frames_with_zero_gap_have_a_separate_bar() -> None:
+    """Draw a separate bar, because 0 has no place on a logarithmic axis."""
     bars = binned(values("gaps_by_ns", [(0, 7.0), (1_000, 5.0), (120_000, 3.0)]))
     assert bars.together
     assert (bars.counts[0], bars.counts.sum()) == (7.0, 15.0)
 
 
-def test_the_terminal_shows_a_sparkline_and_three_figures(made: Made) -> None:
-    """The course of the shortest windows, and what it comes to."""
+def test_terminal_shows_a_sparkline_and_three_figures_of_a_watch(made: Made) -> None:
+    """Print the course of the shortest windows, and its totals."""
     run = watched(made[0])
     shown = Console(width=140, record=True, file=io.StringIO())
     shown.print(report.trial_over_time(run.trials[0], (windows(5_000),), run.plan))
@@ -247,6 +247,6 @@ def test_the_terminal_shows_a_sparkline_and_three_figures(made: Made) -> None:
     assert "mean 100 Mbit/s · busiest window 1 Gbit/s · idle 90" in text
 
 
-def test_the_course_of_windows_is_what_they_carried() -> None:
-    """A part of the time without windows is empty."""
+def test_window_sparkline_values_equal_the_window_contents() -> None:
+    """Leave times without windows empty."""
     assert course(windows(1_000), 10).tolist() == [15_140.0] * 10

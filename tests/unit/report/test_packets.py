@@ -1,4 +1,4 @@
-"""What a report says of measures that send frames, in every format."""
+"""Report of measures that send frames, in every format."""
 
 import csv as reader
 import io
@@ -36,34 +36,34 @@ EVIL = '</script><img src=x onerror="alert(1)">'
 
 @pytest.fixture(scope="module")
 def made() -> Made:
-    """The study with three blocks."""
+    """Return the study with three blocks."""
     return forwarding()
 
 
 @pytest.fixture(scope="module")
 def page(made: Made) -> str:
-    """Its page."""
+    """Return its page."""
     return report.html(*made, "1.2.3")
 
 
 def plain(text: str) -> str:
-    """Text without special spaces and escapes, on one line."""
+    """Return text without special spaces and escapes, on one line."""
     return " ".join(text.replace("\\", "").split())
 
 
 def shown(page: str) -> str:
-    """What a reader of the page sees, on one line."""
+    """Return the visible text of the page, on one line."""
     return plain(" ".join(parsed(page).texts))
 
 
-def test_the_limits_and_the_instrument_stand_right_after_the_charts(page: str) -> None:
-    """A figure, what limited it and what measured it are neighbours."""
+def test_limits_and_instrument_sections_follow_the_charts(page: str) -> None:
+    """Place figure, limit and instrument next to each other."""
     ids = [each["id"] for each in parsed(page).named("section")]
     assert ids[:6] == ["summary", "results", "charts", "limits", "instrument", "effects"]
 
 
-def test_every_format_tells_what_limited_and_how_idle_the_host_was(made: Made, page: str) -> None:
-    """The verdict's sentence, the busiest CPU and the idle share are in the page, the Markdown and the terminal."""
+def test_every_format_states_the_limit_and_the_idle_cpu_share(made: Made, page: str) -> None:
+    """Show the verdict's sentence, the busiest CPU and the idle share in page, Markdown and terminal."""
     run, analysis, experiment = made
     out = io.StringIO()
     Console(file=out, width=100, color_system=None).print(report.terminal(run, analysis))
@@ -72,13 +72,13 @@ def test_every_format_tells_what_limited_and_how_idle_the_host_was(made: Made, p
         assert "napi/eth0-8193 ran 99 % of the time;" in text
         assert "CPU 1 was 100 % busy while the host was 38 % idle." in text
         assert "every frame of all 42 cells is accounted for" in text
-        assert "receiver at tester.p1, dut.eth0 share CPU 1" in text
+        assert "receiver at tester.p1 and dut.eth0 share CPU 1" in text
     assert FALLBACK in shown(page)
     assert "AF_XDP native copy" in shown(page)
 
 
-def test_every_format_marks_a_lower_bound_and_says_what_limited_it(made: Made) -> None:
-    """What XDP forwards of small frames is the line's: at least so much, in tables, charts, summary and exports."""
+def test_every_format_marks_a_lower_bound_and_its_limit(made: Made) -> None:
+    """Mark XDP's rate of small frames, limited by the line, in tables, charts, summary and exports."""
     run, analysis, experiment = bounded(made)
     out = io.StringIO()
     Console(file=out, width=200, color_system=None).print(report.terminal(run, analysis))
@@ -111,7 +111,7 @@ def test_every_format_marks_a_lower_bound_and_says_what_limited_it(made: Made) -
 
 
 def bounded(made: Made) -> Made:
-    """The study, with what XDP forwards of small frames limited by the line."""
+    """Return the study with XDP's forwarding of small frames limited by the line."""
     run, _, experiment = made
     trials = tuple(
         _of_line(trial) if SMALL_BY_XDP.items() <= trial.cell.items() else trial for trial in run.trials
@@ -133,8 +133,8 @@ def _of_line(trial: TrialRecord) -> TrialRecord:
     return replace(trial, result=replace(trial.result, metrics=Metrics(metrics)))
 
 
-def test_the_ratio_table_has_mean_min_and_max_per_configuration(made: Made) -> None:
-    """21 configurations; XDP's directions hardly hinder each other, the bridge's share one thread."""
+def test_ratio_table_has_mean_minimum_and_maximum_per_configuration(made: Made) -> None:
+    """Check 21 configurations: XDP's directions are nearly independent, those of a bridge share one thread."""
     run, analysis, _ = made
     grid = packet_tables.direction_grid(
         analysis.forwarding[0], run, names([each.name for each in run.plan.factors], EN), 400
@@ -142,9 +142,9 @@ def test_the_ratio_table_has_mean_min_and_max_per_configuration(made: Made) -> N
     assert grid.heads == (
         "forward",
         "frame size",
-        "mean, both / one way",
-        "min, both / one way",
-        "max, both / one way",
+        "mean, both ways / one way",
+        "min, both ways / one way",
+        "max, both ways / one way",
         "n",
     )
     assert len(grid.rows) == 21
@@ -153,8 +153,8 @@ def test_the_ratio_table_has_mean_min_and_max_per_configuration(made: Made) -> N
     assert cells["xdp", "64"] == pytest.approx([1.71] * 3, abs=0.08)
 
 
-def test_the_balance_sheet_shows_unexplained_frames_always(made: Made) -> None:
-    """Every row has the column, zero or not; a minus sign is a minus sign."""
+def test_balance_sheet_always_shows_unexplained_frames(made: Made) -> None:
+    """Show the column even for zeros, with a real minus sign."""
     run, analysis, _ = made
     found = analysis.forwarding[0]
     open_sheet = replace(found.cells[0].balance, unexplained_frames=-1234, closed_trials=20)
@@ -168,8 +168,8 @@ def test_the_balance_sheet_shows_unexplained_frames_always(made: Made) -> None:
     )
 
 
-def test_a_cause_that_is_its_own_place_is_said_once(made: Made) -> None:
-    """'the generator', not 'the generator: generator'."""
+def test_cause_with_the_same_text_as_its_place_is_written_once(made: Made) -> None:
+    """Write 'the generator', not 'the generator: generator'."""
     _, analysis, _ = made
     found = analysis.forwarding[1]
     judged = replace(found.cells[0].verdict, limit="generator", place=PlainPlace(code="generator"))
@@ -178,8 +178,8 @@ def test_a_cause_that_is_its_own_place_is_said_once(made: Made) -> None:
     assert lines[0] == "curve: limited by the generator in 1 of 1 cells."
 
 
-def test_rates_are_in_frames_and_bits_with_the_line_rate(page: str) -> None:
-    """Two open charts of the search, against frame size, with a key of six lines and the limit."""
+def test_rate_charts_show_frames_and_bits_with_the_line_rate(page: str) -> None:
+    """Draw two charts over frame size, with a key of six lines and the limit."""
     text = shown(page)
     assert "kframe/s" in text
     assert "line rate" in text
@@ -188,8 +188,8 @@ def test_rates_are_in_frames_and_bits_with_the_line_rate(page: str) -> None:
     assert page.count('class="key lines"') >= 2
 
 
-def test_curves_have_rates_loss_cpu_and_latency_for_every_cell(made: Made) -> None:
-    """Four charts per cell, twelve steps, medians; of many components the busiest."""
+def test_load_curves_show_rates_loss_cpu_and_latency_for_every_cell(made: Made) -> None:
+    """Draw four charts per cell with twelve steps of medians; choose the busiest components."""
     run, analysis, _ = made
     named = names([each.name for each in run.plan.factors], EN)
     drawn = curves.charts(analysis.forwarding[1], named)
@@ -207,8 +207,8 @@ def test_curves_have_rates_loss_cpu_and_latency_for_every_cell(made: Made) -> No
         assert {"cpu1", "dut.eth0", "host (all CPUs)"} <= set(cpu)
 
 
-def test_metrics_at_a_load_are_named_with_it() -> None:
-    """A reader sees words, not the stored name; and its definition is listed once."""
+def test_metric_at_a_load_is_named_with_the_load() -> None:
+    """Show words instead of the stored name; list its definition once."""
     named = names([], EN)
     assert named.metric(Quantity("latency_p99_ns", Dimensions(load_ratio=0.5))) == "latency p99 at 50 %"
     assert (
@@ -222,7 +222,7 @@ def test_metrics_at_a_load_are_named_with_it() -> None:
 
 
 def test_csv_has_ratios_verdicts_and_drops(made: Made) -> None:
-    """Each as rows of its own, unrounded; the sheet of every row closes."""
+    """Write separate unrounded rows; the sum of every sheet is correct."""
     run, analysis, experiment = made
     rows = {
         kind: list(
@@ -241,8 +241,8 @@ def test_csv_has_ratios_verdicts_and_drops(made: Made) -> None:
         assert row["limit"] == "thread"
 
 
-def test_json_tells_all_of_a_study_cell_by_cell(made: Made) -> None:
-    """Bounds, strict and robust rate, latency and CPU at loads, verdict, balance sheet, ratios."""
+def test_json_contains_bounds_rates_latency_verdict_and_balance_per_cell(made: Made) -> None:
+    """Include strict and robust rate, CPU use at loads, and ratios."""
     run, analysis, _ = made
     search, curve = json.loads(report.show_json(run, analysis))["forwarding"]
     assert (search["kind"], curve["kind"]) == ("forwarding", "load-curve")
@@ -274,14 +274,14 @@ def test_json_tells_all_of_a_study_cell_by_cell(made: Made) -> None:
     ]
 
 
-def test_charts_are_what_the_schema_of_vega_lite_allows(page: str) -> None:
-    """Of sweeps and of curves, with and without decades; the report does not look when it draws them."""
+def test_packet_charts_conform_to_the_vega_lite_schema(page: str) -> None:
+    """Validate sweeps and curves, with and without decades, because the report does not."""
     for spec in {json.dumps(chart["spec"]) for chart in charts_of(page)}:
         alt.LayerChart.from_dict(json.loads(spec))
 
 
-def test_losses_are_drawn_from_one_in_a_million_with_zero_below(made: Made) -> None:
-    """A linear axis hides what is accepted: 0.01 % of 12 %."""
+def test_loss_axis_is_logarithmic_with_a_separate_zero_below_it(made: Made) -> None:
+    """Show the accepted loss of 0.01 % next to 12 %, which a linear axis hides."""
     _, analysis, _ = made
     (_, drawn), *_ = curves.charts(analysis.forwarding[1], names([], EN))
     loss = json.loads(next(chart for chart in drawn if "lost" in chart.title).spec)
@@ -293,8 +293,8 @@ def test_losses_are_drawn_from_one_in_a_million_with_zero_below(made: Made) -> N
     assert {round(above / below, 6) for below, above in pairwise(ticks[1:])} == {10}
 
 
-def test_a_cell_whose_rate_was_not_found_has_a_row_and_the_reader_a_reason(made: Made) -> None:
-    """A search that ran out of time leaves bounds: its cell is no hole in the table."""
+def test_cell_without_a_found_rate_has_a_row_and_a_reason(made: Made) -> None:
+    """Keep the bounds of a search that ran out of time."""
     run, analysis, _ = made
     first = next(
         each
@@ -318,22 +318,22 @@ def test_a_cell_whose_rate_was_not_found_has_a_row_and_the_reader_a_reason(made:
     )
 
 
-def test_without_samples_the_report_says_so(made: Made) -> None:
-    """No verdict is invented; rates, ratios and curves stay."""
+def test_report_without_samples_states_their_absence(made: Made) -> None:
+    """Invent no verdict; keep rates, ratios and curves."""
     run, analysis, experiment = made
     silent = tuple(
         replace(each, cells=(), paths=(), shared=(), samples_read=0) for each in analysis.forwarding
     )
     run = replace(run, facts={})
     text = shown(report.html(run, replace(analysis, forwarding=silent), experiment, "1"))
-    assert "ndr: no raw samples are stored, so there is no verdict and no balance sheet." in text
+    assert "ndr: no raw samples are stored, so there is no verdict and no frame accounting." in text
     assert "No calibration of this host is stored" in text
     assert "used separate CPUs" not in text
     assert "rate both ways divided by rate one way" in text
 
 
-def test_calibration_stands_beside_the_results_with_its_units(page: str) -> None:
-    """The generator's ceiling per frame size, the receiver's, pacing, stamps and the A/A spread."""
+def test_calibration_is_shown_with_units(page: str) -> None:
+    """Include limits of generator and receiver per frame size, pacing, timestamps and A/A spread."""
     part = shown(page.split('<section id="instrument"')[1].split("</section>", maxsplit=1)[0])
     for text in (
         "AF_XDP", "64 2.41 Mframe/s", "receiver, maximum rate without loss 1.46 Mframe/s", "0.004 %",
@@ -342,8 +342,8 @@ def test_calibration_stands_beside_the_results_with_its_units(page: str) -> None
         assert text in part
 
 
-def test_the_calibration_of_another_host_stands_there_too(made: Made) -> None:
-    """Under that host's name, and not among its facts once more."""
+def test_calibration_of_a_remote_host_is_shown_under_its_name(made: Made) -> None:
+    """Do not repeat it among the host's facts."""
     run, analysis, experiment = made
     there = {"hosts": {"tester": {"hostname": "t", "calibration": run.facts["calibration"]}}}
     text = shown(report.html(replace(run, facts=there), analysis, experiment, "1"))
@@ -351,8 +351,8 @@ def test_the_calibration_of_another_host_stands_there_too(made: Made) -> None:
     assert text.count("receiver, maximum rate without loss 1.46 Mframe/s") == 1
 
 
-def test_what_was_seen_is_only_text(made: Made) -> None:
-    """A verdict, a place, a port and a fallback that look like HTML are shown, not run."""
+def test_html_in_packet_results_is_escaped(made: Made) -> None:
+    """Escape a verdict, a place, a port and a fallback that look like HTML."""
     run, analysis, experiment = made
     found = analysis.forwarding[0]
     cell = found.cells[0]
@@ -383,8 +383,8 @@ def test_what_was_seen_is_only_text(made: Made) -> None:
 
 
 @pytest.mark.parametrize("width", [60, 120])
-def test_the_terminal_keeps_to_its_width(made: Made, width: int) -> None:
-    """No line is wider; no figure is cut; bounds that do not fit are left out, not squeezed."""
+def test_terminal_tables_fit_the_width_without_truncated_figures(made: Made, width: int) -> None:
+    """Drop bounds that do not fit."""
     run, analysis, _ = made
     out = io.StringIO()
     Console(file=out, width=width, color_system=None).print(report.terminal(run, analysis))
@@ -396,8 +396,8 @@ def test_the_terminal_keeps_to_its_width(made: Made, width: int) -> None:
     assert bool(re.search(r"upper bound", tables)) == (width > 60)
 
 
-def test_markdown_tables_are_whole(made: Made) -> None:
-    """Every row of a table has as many cells as its head."""
+def test_markdown_table_rows_have_as_many_cells_as_the_head(made: Made) -> None:
+    """Check every row of a table."""
     run, analysis, experiment = made
     widths: list[int] = []
     for line in report.markdown(run, analysis, experiment, "1").split("\n"):
@@ -405,8 +405,8 @@ def test_markdown_tables_are_whole(made: Made) -> None:
         assert len(set(widths)) <= 1, line
 
 
-def test_a_large_study_is_bounded(made: Made) -> None:
-    """Of 5 000 cells a page shows some hundred, says so, and is written with bounded work."""
+def test_report_of_a_large_study_has_bounded_size_and_work(made: Made) -> None:
+    """Show some hundred of 5 000 cells, state it, and bound the work."""
     run, analysis, experiment = made
     found = analysis.forwarding[0]
     many = replace(found, cells=found.cells * 120, ratios=found.ratios * 240)
@@ -422,8 +422,8 @@ def test_a_large_study_is_bounded(made: Made) -> None:
     assert "Shown: the first 12 of 400 cells" in text
 
 
-def test_the_rate_is_told_in_bits_as_it_is_in_frames(made: Made) -> None:
-    """Mean, least and largest of every cell, of the frames with their checksum."""
+def test_forwarding_table_shows_rates_in_bits(made: Made) -> None:
+    """Show mean, minimum and maximum of every cell, of frames with their checksum."""
     run, analysis, _ = made
     found = next(each for each in analysis.forwarding if each.kind is PacketKind.FORWARDING)
     wanted = [

@@ -29,13 +29,13 @@ EVIL = '</script><img src=x onerror="alert(1)">'
 
 @pytest.fixture(scope="module")
 def page(made: Made) -> str:
-    """The quickstart's page."""
+    """Return the quickstart's page."""
     run, analysis, experiment = made
     return report.html(run, analysis, experiment, "1.2.3")
 
 
-def test_nothing_is_fetched(page: str) -> None:
-    """No element refers to anything but the page itself, and the policy forbids it."""
+def test_html_page_fetches_no_resource(page: str) -> None:
+    """Check every reference, and the content security policy."""
     elements = parsed(page)
     for _, attributes in elements.found:
         for name in ("src", "href", "srcset", "action", "data"):
@@ -50,8 +50,8 @@ def test_nothing_is_fetched(page: str) -> None:
     assert "@import" not in style
 
 
-def test_sections_come_in_the_reader_s_order(page: str) -> None:
-    """Summary first, the raw material last; every link of the contents has its target."""
+def test_page_sections_are_in_the_documented_order(page: str) -> None:
+    """Begin with the summary; check the target of every contents link."""
     ids = [each["id"] for each in parsed(page).named("section")]
     assert ids == [
         "summary", "results", "charts", "effects", "lab", "meanings", "troubles", "environment", "commands", "repeat",
@@ -61,14 +61,14 @@ def test_sections_come_in_the_reader_s_order(page: str) -> None:
 
 
 def test_headings_descend_one_level_at_a_time(page: str) -> None:
-    """A screen reader can walk the headings: one h1, no level skipped."""
+    """Support screen readers: one h1, and no skipped level."""
     levels = [int(tag[1]) for tag, _ in parsed(page).found if re.fullmatch(r"h[1-6]", tag)]
     assert levels.count(1) == 1
     assert all(later <= earlier + 1 for earlier, later in itertools.pairwise(levels))
 
 
-def test_tables_and_pictures_say_what_they_are(page: str) -> None:
-    """Every head of a table has a scope, every table a caption, every picture an alternative text."""
+def test_tables_have_scopes_and_captions_and_pictures_have_alternative_texts(page: str) -> None:
+    """Check every table and every picture."""
     elements = parsed(page)
     assert all(each.get("scope") in ("col", "row") for each in elements.named("th"))
     assert len(list(elements.named("caption"))) == len(list(elements.named("table")))
@@ -77,8 +77,8 @@ def test_tables_and_pictures_say_what_they_are(page: str) -> None:
     assert all(each.get("aria-label") for each in pictures)
 
 
-def test_every_trial_of_the_leading_metric_is_in_the_charts(page: str, made: Made) -> None:
-    """The charts' data hold one point per valid trial."""
+def test_charts_contain_every_valid_trial_of_the_leading_metric(page: str, made: Made) -> None:
+    """Include one point per valid trial."""
     _, analysis, _ = made
     points = 0
     for chart in charts_of(page)[:2]:
@@ -88,14 +88,14 @@ def test_every_trial_of_the_leading_metric_is_in_the_charts(page: str, made: Mad
     )
 
 
-def test_charts_are_what_the_schema_of_vega_lite_allows(page: str) -> None:
-    """The report does not look when it draws them."""
+def test_charts_conform_to_the_vega_lite_schema(page: str) -> None:
+    """Validate them, because the report does not."""
     for chart in charts_of(page):
         alt.LayerChart.from_dict(chart["spec"])
 
 
-def test_what_a_user_wrote_is_only_text() -> None:
-    """A title, a level, a command, a reason and a fact that look like HTML are shown, not run."""
+def test_html_in_user_text_is_escaped() -> None:
+    """Escape a title, a level, a command, a reason and a fact that look like HTML."""
     labels = ("one-way", EVIL)
     factors = {"*.direction": labels, "links.lan.mtu": ("1500", "9000"), "links.lan.offload": ("on", "off")}
     run, experiment = quickstart(4, factors=factors, title=EVIL)
@@ -123,21 +123,21 @@ def test_what_a_user_wrote_is_only_text() -> None:
     assert text.count("<script") == text.count("</script") == len(list(elements.named("script")))
 
 
-def test_equal_commands_are_merged_with_their_undo(page: str) -> None:
-    """A command that was run in eight cells is listed once, with its count and what takes it back."""
+def test_equal_commands_are_merged_and_shown_with_their_undo(page: str) -> None:
+    """List a command of eight cells once, with its count."""
     shown = " ".join("".join(parsed(page).texts).split())
     assert "ip link set dev eth0 mtu 9000 ×8undone by ip link set dev eth0 mtu 1500" in shown
 
 
-def test_the_lab_is_drawn_with_ports_addresses_and_varied_attributes(page: str) -> None:
-    """The drawing has the machines, their ports and addresses, and the levels of what is varied."""
+def test_lab_drawing_shows_ports_addresses_and_varied_attributes(page: str) -> None:
+    """Draw the machines, their ports and addresses, and the varied levels."""
     drawing = page.split('<svg class="lab"')[1].split("</svg>", maxsplit=1)[0]
     for text in ("near", "far", "idle", "eth0", "198.18.0.1/24", "bridge", "MTU 1500 / 9000"):
         assert text in drawing
 
 
-def test_a_large_run_is_bounded_and_says_so() -> None:
-    """Of 600 cells the page shows those that differ most, tells how many there are, and takes bounded work."""
+def test_page_of_a_large_run_is_bounded_and_states_the_omission() -> None:
+    """Show the most different of 600 cells, state their number, and bound the work."""
     factors = {
         "*.direction": tuple(f"d{number}" for number in range(30)),
         "links.lan.mtu": tuple(str(number) for number in range(1500, 1510)),
@@ -153,8 +153,8 @@ def test_a_large_run_is_bounded_and_says_so() -> None:
     assert len(text) < 15_000_000
 
 
-def test_a_wide_lab_is_drawn_so_that_a_page_holds_it() -> None:
-    """Seven machines would be cut at 1280 px: they stand below each other, every port joined to its link."""
+def test_drawing_of_a_wide_lab_fits_the_page_width() -> None:
+    """Stack seven machines, which exceed 1280 px, and connect every port with its link."""
     experiment = load(Path(__file__).parents[3] / "labs" / "rate-control.yaml")
     named = names([factor.name for factor in experiment.factors], EN)
     seen = picture.picture(experiment, named)
@@ -173,8 +173,8 @@ def test_a_wide_lab_is_drawn_so_that_a_page_holds_it() -> None:
     assert max(rights) <= width
 
 
-def test_a_guests_disk_is_in_its_box() -> None:
-    """Its name and size beside the kind of machine; more than two are counted."""
+def test_lab_drawing_shows_the_disks_of_a_guest() -> None:
+    """Show name and size next to the machine kind; count more than two."""
     text = """\
 lab:
   machines:
@@ -194,8 +194,8 @@ measure: {tcp: {kind: stream, from: t, to: dut, duration: 1s}}
     assert kinds == ["virtual machine, disk v0 256M", "virtual machine, 3 disks"]
 
 
-def test_what_stands_on_a_machine_is_in_its_box() -> None:
-    """Commands and services by name; one that the baseline is without is not."""
+def test_lab_drawing_shows_the_commands_and_services_of_a_machine() -> None:
+    """Show commands and services by name, without those missing in the baseline."""
     text = """\
 lab:
   machines:
@@ -208,8 +208,8 @@ measure: {tcp: {kind: stream, from: t, to: web, duration: 1s}}
     assert [box.kind for box in seen.boxes] == ["namespace, commands: hole, services: http", "namespace"]
 
 
-def test_the_offloads_of_interfaces_are_in_the_environment() -> None:
-    """On and off in a line each: an interface has fifty."""
+def test_environment_section_of_the_page_lists_the_offloads_of_interfaces() -> None:
+    """List on and off in one line each, because an interface has fifty."""
     facts = {"interfaces": [{"name": "eth0", "mtu": 1500, "offloads": {"tso": True, "gro": False, "gso": True}},
                             {"name": "lo", "offloads": {}}]}  # fmt: skip
     (interfaces,) = environment.entries(facts, EN)

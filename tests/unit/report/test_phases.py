@@ -1,4 +1,4 @@
-"""Tables of the phases of a disk program: a row per phase, a column per cell, each against the baseline."""
+"""Tables of the phases of a disk program: a row per phase, a column per cell, each relative to the baseline."""
 
 from dataclasses import replace
 
@@ -21,8 +21,8 @@ def grids(run: StoredRun) -> list[Grid]:
     return phase_grids(shown, run, analysis, names_of(run.plan, EN), 20)
 
 
-def test_what_was_watched_on_a_wire_is_no_phase() -> None:
-    """It has parts, too, and a place of its own in the report."""
+def test_watch_metrics_are_not_listed_as_disk_phases() -> None:
+    """Show them in a separate place of the report, although they have parts."""
     run = disk_run()
     watched = [
         Metric("window_rate_mean_bps", "bit/s", 1e9, Dimensions(direction="a->b", window_ns=at, part="line"))
@@ -35,8 +35,8 @@ def test_what_was_watched_on_a_wire_is_no_phase() -> None:
     assert grids(replace(run, trials=trials)) == grids(run)
 
 
-def test_a_program_of_2006_says_why_its_figures_of_then_and_of_today_differ() -> None:
-    """Once, below the first table; fio is younger."""
+def test_bonnie_table_explains_differences_from_figures_of_2006() -> None:
+    """Explain it once, below the first table; fio is younger."""
     first, second = grids(disk_run(depth=None))
     assert first.notes == (EN.text("table.definitions.write"),)
     assert second.notes == ()
@@ -44,7 +44,7 @@ def test_a_program_of_2006_says_why_its_figures_of_then_and_of_today_differ() ->
 
 
 def test_every_phase_has_a_row_and_every_cell_a_column_with_its_change() -> None:
-    """What stands for the measure comes first, further metrics are details."""
+    """Put the leading metric first, and fold further metrics."""
     first, second = grids(disk_run())
     assert [row[0] for row in first.rows] == ["read 4 KiB depth 8", "write 4 KiB depth 8"]
     baseline, other = first.rows[0][1:]
@@ -55,6 +55,6 @@ def test_every_phase_has_a_row_and_every_cell_a_column_with_its_change() -> None
     assert short_grids([first, second]) == [first]
 
 
-def test_a_cell_that_is_not_steady_has_no_change_and_says_so() -> None:
-    """In words, not by a hole."""
+def test_missing_steady_state_of_a_cell_is_stated_instead_of_a_change() -> None:
+    """Show words instead of an empty cell."""
     assert "no steady state" in grids(disk_run(unsteady=True))[0].rows[0][2]

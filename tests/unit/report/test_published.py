@@ -1,12 +1,12 @@
-"""A run beside published figures, as text."""
+"""A run compared with published figures, as text."""
 
 from iolab.analysis.published import PublishedComparison, PublishedRow
 from iolab.report.side_by_side import beside_published_text
 from iolab.results.metric import Quantity
 
 
-def test_a_small_published_figure_is_not_written_as_zero() -> None:
-    """Losses of 0.02 and 7.1 percent stand in one table; each keeps the digits that it was published with."""
+def test_small_published_figure_is_not_written_as_zero() -> None:
+    """Keep the published digits of losses of 0.02 and 7.1 percent in one table."""
     rows = [
         PublishedRow(
             measure="udp",
@@ -37,8 +37,8 @@ def test_a_small_published_figure_is_not_written_as_zero() -> None:
     ]
 
 
-def test_a_change_that_was_published_alone_is_written_beside_the_runs_own() -> None:
-    """There is no published figure to write, nor one to divide by; others have both."""
+def test_published_change_without_a_figure_is_shown_with_the_change_of_the_run() -> None:
+    """Divide by no missing figure; show both for others."""
     rows = [
         PublishedRow(
             measure="hdparm",

@@ -1,4 +1,4 @@
-"""Every statement has a sentence in every language, and is read back as it was stored."""
+"""Every statement has a sentence in every language, and is read back as stored."""
 
 import subprocess
 import sys
@@ -46,7 +46,7 @@ print(*(name for name in sys.modules if name.startswith("iolab.messages.")))
 
 
 def made(kind: Any) -> Any:
-    """Return a value of a parameter's type; of a kind of statements its first one."""
+    """Return a value of a parameter's type; for a statement kind, its first one."""
     if get_origin(kind) in (Annotated, Literal):
         return made(get_args(kind)[0]) if get_origin(kind) is Annotated else get_args(kind)[0]
     if get_origin(kind) in (Union, UnionType):
@@ -59,7 +59,7 @@ def made(kind: Any) -> Any:
 
 
 def holds(kind: type[Statement]) -> int:
-    """Return how many statements a statement holds."""
+    """Return the number of statements within a statement."""
     return sum(
         "Statement" in str(field.annotation) or "iolab." in str(field.annotation)
         for field in kind.model_fields.values()
@@ -67,7 +67,7 @@ def holds(kind: type[Statement]) -> int:
 
 
 def example(kind: type[Statement], code: str | None = None) -> Statement:
-    """Return a statement with a value for each of its parameters; of a class with several codes, that of a code."""
+    """Return a statement with a value for each of its parameters; for a class with several codes, of the given code."""
     parameters = {name: made(field.annotation) for name, field in kind.model_fields.items()}
     return kind(**parameters | ({CODE: code} if code is not None and CODE in parameters else {}))
 
@@ -78,8 +78,8 @@ def parameters(template: str) -> set[str]:
 
 
 @pytest.mark.parametrize("code", ALL)
-def test_a_statement_is_read_back_as_it_was_stored(code: str) -> None:
-    """As itself, and by its code where only its kind is known."""
+def test_stored_statement_is_read_back_unchanged(code: str) -> None:
+    """Read it by its class, and by its code if only the kind is known."""
     kind = ALL[code]
     stated = example(kind, code)
     assert stated.code == code
@@ -88,7 +88,7 @@ def test_a_statement_is_read_back_as_it_was_stored(code: str) -> None:
 
 
 def undeclared(kind: Any, declared: Sequence[object] = ()) -> bool:
-    """Tell whether a type holds a text of which it is not said what it is: a name, or a quotation."""
+    """Return whether a type contains a text that is not declared as a name or a quotation."""
     if get_origin(kind) is Annotated:
         text, *said = get_args(kind)
         return undeclared(text, said)
@@ -97,8 +97,8 @@ def undeclared(kind: Any, declared: Sequence[object] = ()) -> bool:
     return kind is str and not {NAME, QUOTED} & {one for one in declared if isinstance(one, str)}
 
 
-def test_no_statement_holds_a_sentence_of_ours() -> None:
-    """Each text in one is declared as a name or a quotation: what we say is in the words of a language alone."""
+def test_statements_contain_no_sentence_text() -> None:
+    """Require each text parameter to be a name or a quotation."""
     assert not [
         f"{kind.__name__}.{name}"
         for kind in ALL.values()
@@ -118,7 +118,7 @@ def test_no_statement_holds_a_sentence_of_ours() -> None:
 
 @pytest.mark.parametrize("code", languages())
 def test_every_language_has_a_sentence_for_every_statement(code: str) -> None:
-    """No statement without a sentence, no sentence without a statement, and every parameter it names is one."""
+    """Compare sentences with statements, and placeholders with parameters."""
     language = words_of(code).said
     assert language.sentences.keys() == ALL.keys()
     assert language.advice.keys() <= ALL.keys()
@@ -131,8 +131,8 @@ def test_every_language_has_a_sentence_for_every_statement(code: str) -> None:
         assert language.say(stated)
 
 
-def test_a_language_is_one_table_of_templates() -> None:
-    """A made-up one says everything; what it lacks it shows as code and parameters."""
+def test_language_without_sentences_shows_code_and_parameters() -> None:
+    """Format all statements with a synthetic language."""
     said = Sentences(
         units={},
         joined={"comma": "+", "clauses": "|", "and": "{last}&{first}"},
@@ -147,7 +147,7 @@ def test_a_language_is_one_table_of_templates() -> None:
 
 
 def backwards_of(kind: type[Statement]) -> str:
-    """Return a template that has the parameters from the last to the first."""
+    """Return a template with the parameters in reverse order."""
     return "".join(f"<{{{name}}}>" for name in reversed(kind.model_fields)) or "-"
 
 
@@ -163,14 +163,14 @@ def backwards_of(kind: type[Statement]) -> str:
         "sender-short",
     ],
 )
-def test_an_unknown_code_or_parameter_is_an_error(stored: Mapping[str, object] | str) -> None:
-    """So is a missing one, one of another type, and a statement of another kind."""
+def test_unknown_code_or_parameter_is_refused(stored: Mapping[str, object] | str) -> None:
+    """Refuse a missing one, a wrong type, and a statement of a different kind, too."""
     with pytest.raises(ValidationError):
         TrialWarning.model_validate(stored)
 
 
-def test_a_record_with_statements_is_read_back_exactly() -> None:
-    """By the encoding of records, which takes no field too many and none of another type."""
+def test_record_with_statements_is_read_back_exactly() -> None:
+    """Use the encoding of records, which refuses additional fields and wrong types."""
     seen = (
         CpuBusy(cpu=OwnCpu(cpu=1), busy_ratio=0.98),
         CpuSharers(sharers=(ThreadShare(thread="a", busy_ratio=1),)),
@@ -181,8 +181,8 @@ def test_a_record_with_statements_is_read_back_exactly() -> None:
         Encoding(Verdict).decode(Encoding(Verdict).encode(verdict).replace(b"others-on-cpu", b"cpu-busy"))
 
 
-def test_statements_within_statements_keep_their_kind() -> None:
-    """A clause has a CPU, and a list of clauses has clauses."""
+def test_nested_statements_keep_their_kind() -> None:
+    """Check a clause with a CPU, and a list of clauses."""
     busy = CpuBusy(cpu=OwnCpu(cpu=1), busy_ratio=0.98)
     assert Evidence.model_validate_json(busy.model_dump_json()) == busy
     with pytest.raises(ValidationError):
@@ -190,19 +190,19 @@ def test_statements_within_statements_keep_their_kind() -> None:
 
 
 @pytest.mark.parametrize("module", [one.name for one in iter_modules(iolab.messages.__path__)])
-def test_the_table_of_codes_has_every_statement_of_a_module(module: str) -> None:
-    """Once: a record names the code, and the table says which module has its class."""
+def test_table_of_codes_lists_every_statement_of_a_module(module: str) -> None:
+    """List each once: a record names the code, and the table gives the module of its class."""
     assert sorted(statements_of(module)) == sorted(code for code, of in MODULE_OF.items() if of == module)
 
 
-def test_a_code_is_the_name_of_its_class_unless_the_class_says_another() -> None:
-    """A kind of statements has none."""
+def test_statement_code_is_derived_from_its_class_name() -> None:
+    """Give a statement kind no code."""
     assert (LostAt.code, OwnCpu.code) == ("lost-at", "cpu")
     assert not hasattr(Evidence, "code")
 
 
-def test_any_module_of_statements_can_be_the_first_to_be_imported() -> None:
-    """Which one is, a stored code decides: none needs another to be there before."""
+def test_each_message_module_can_be_imported_first() -> None:
+    """Import by any stored code, without a prerequisite."""
     names = [one.name for one in iter_modules(iolab.messages.__path__, "iolab.messages.")]
     done = subprocess.run(
         [sys.executable, "-c", EACH_FIRST, *names], check=False, capture_output=True, text=True
@@ -210,8 +210,8 @@ def test_any_module_of_statements_can_be_the_first_to_be_imported() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_only_the_module_of_a_stored_code_is_loaded() -> None:
-    """Reading one record does not import the others."""
+def test_reading_a_record_loads_only_the_modules_of_its_codes() -> None:
+    """Skip the other modules."""
     argv = [sys.executable, "-c", READ_ONE]
     found = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()
     assert "iolab.messages.places" in found

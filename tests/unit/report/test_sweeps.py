@@ -32,7 +32,7 @@ MTUS = ("1500", "3000", "4500", "9000")
 def swept(
     directions: Sequence[str] = ("one-way", "both-ways"), mtus: Sequence[str] = MTUS, blocks: int = 3
 ) -> tuple[StoredRun, list[Estimate]]:
-    """A stream over several MTUs: the run and the estimates of its leading metric."""
+    """Return the run of a stream over several MTUs and the estimates of its leading metric."""
     factors = {"*.direction": directions, "links.lan.mtu": mtus, "links.lan.offload": ("on", "off")}
     run, _ = quickstart(blocks, factors=factors, measures=("tcp",), file=FILE, outlier=False)
     found = analyse(run.trials, run.plan).estimates
@@ -50,8 +50,10 @@ def swept(
         (("0", "0.5", "1"), [0, 0.5, 1]),
     ],
 )
-def test_quantities_of_one_kind_are_put_in_order(labels: tuple[str, ...], places: list[float]) -> None:
-    """Sizes, rates, durations, shares and plain numbers are read with their units, smallest first."""
+def test_labels_that_are_quantities_of_one_kind_are_sorted_by_value(
+    labels: tuple[str, ...], places: list[float]
+) -> None:
+    """Read sizes, rates, durations, shares and plain numbers with their units, smallest first."""
     found = positions(labels)
     assert found is not None
     assert list(found.values()) == pytest.approx(places)
@@ -62,21 +64,21 @@ def test_quantities_of_one_kind_are_put_in_order(labels: tuple[str, ...], places
     [("on", "off", "auto"), ("1500", "9000", "none"), ("64K", "1ms", "5"), ("1024", "1K", "2K"), ("1e3", "nan", "5"),
      ("1'2", "2", "3"), ("", "1", "2"), ("1 or so", "2", "3"), ("-1", "2", "3")],
 )  # fmt: skip
-def test_labels_that_are_no_quantities_of_one_kind_are_no_axis(labels: tuple[str, ...]) -> None:
-    """Words, mixed units, the same value written twice, and what only a loose parser would take."""
+def test_labels_that_are_not_quantities_of_one_kind_form_no_axis(labels: tuple[str, ...]) -> None:
+    """Refuse words, mixed units, duplicate values, and loosely parsed texts."""
     assert positions(labels) is None
 
 
-def test_an_axis_is_logarithmic_where_the_levels_are_spread_more_evenly_so() -> None:
-    """Frame sizes and windows are; MTUs and percents are not; an axis with zero cannot be."""
+def test_axis_is_logarithmic_if_that_spaces_the_levels_more_evenly() -> None:
+    """Use it for frame sizes and windows, not for MTUs and percentages, and never with zero."""
     assert logarithmic([64, 128, 256, 512, 1024, 1280, 1518])
     assert logarithmic([2**16, 2**18, 2**20])
     assert not logarithmic([1500, 3000, 4500, 9000])
     assert not logarithmic([0, 10, 50, 90])
 
 
-def test_a_number_with_three_levels_is_an_axis_and_two_are_not() -> None:
-    """MTU 1500 against 9000 stays a comparison in rows."""
+def test_numeric_factor_with_three_levels_is_an_axis() -> None:
+    """Keep MTU 1500 against 9000 as a comparison in rows."""
     run, estimates = swept()
     found = sweep_of(estimates, run)
     assert found is not None
@@ -85,8 +87,8 @@ def test_a_number_with_three_levels_is_an_axis_and_two_are_not() -> None:
     assert sweep_of(estimates, run) is None
 
 
-def test_every_trial_is_a_point_and_every_cell_a_vertex() -> None:
-    """The data of a line chart hold all trials at their place on the axis, line by line."""
+def test_line_chart_contains_every_trial_as_a_point_and_every_cell_as_a_vertex() -> None:
+    """Place all trials on the axis, line by line."""
     run, estimates = swept()
     chart = drawn(run, estimates)
     assert len(chart.panels) == 1
@@ -98,15 +100,15 @@ def test_every_trial_is_a_point_and_every_cell_a_vertex() -> None:
 
 
 def drawn(run: StoredRun, estimates: Sequence[Estimate], most: int = 480) -> panels.Chart:
-    """Draw as the page does."""
+    """Draw like the page."""
     sweep = sweep_of(estimates, run)
     assert sweep is not None
     shown = lines.choose(estimates, sweep, run, most)
     return lines.chart(shown, sweep, run, {}, names([each.name for each in run.plan.factors], EN))
 
 
-def test_lines_of_equal_values_stand_beside_each_other_but_not_in_the_next_level() -> None:
-    """Each line has a place of its own; all of a level are closer to it than to any other level."""
+def test_overlapping_lines_are_offset_within_their_level() -> None:
+    """Keep all lines of a level closer to it than to any other level."""
     for labels in (("64", "1280", "1518"), ("1500", "3000", "4500", "9000")):
         places = positions(labels)
         assert places is not None
@@ -116,8 +118,8 @@ def test_lines_of_equal_values_stand_beside_each_other_but_not_in_the_next_level
     assert sweep.beside("3000", 0, 1) == 3000
 
 
-def test_lines_are_told_apart_without_colour() -> None:
-    """No two lines of a key share both dash and symbol; the second factor is the dash alone."""
+def test_lines_are_distinguishable_without_colour() -> None:
+    """Use different dashes and symbols in a key; show the second factor by the dash alone."""
     chart = drawn(*swept())
     assert len({(line.dash, line.shape) for line in chart.lines}) == len(chart.lines) == 4
     assert len({(line.colour, line.dash) for line in chart.lines}) == 4
@@ -125,16 +127,16 @@ def test_lines_are_told_apart_without_colour() -> None:
     assert len({line.dash for line in many}) == len({line.shape for line in many}) == lines.MOST_LINES
 
 
-def test_too_many_lines_become_panels() -> None:
-    """Seven directions times two offloads are seven panels of two lines, none with fourteen."""
+def test_too_many_lines_are_split_into_panels() -> None:
+    """Draw seven directions with two offloads as seven panels of two lines."""
     run, estimates = swept(directions=[f"d{number}" for number in range(7)])
     chart = drawn(run, estimates)
     assert (len(chart.panels), len(chart.lines)) == (7, 2)
     assert [panel.title for panel in chart.panels] == [f"d{number}" for number in range(7)]
 
 
-def test_of_very_many_cells_whole_lines_are_kept() -> None:
-    """No line is torn: what does not fit is left out whole, and the chart says how many cells it shows."""
+def test_chart_of_many_cells_shows_only_complete_lines() -> None:
+    """Leave out whole lines, and state the number of cells."""
     run, estimates = swept(directions=[f"d{number}" for number in range(20)])
     chart = drawn(run, estimates, most=30)
     assert (chart.shown, chart.total) == (24, 160)
@@ -142,8 +144,8 @@ def test_of_very_many_cells_whole_lines_are_kept() -> None:
     assert set(lengths.values()) == {4}
 
 
-def test_intervals_are_drawn_from_four_blocks_on() -> None:
-    """Ends stand beside every mean, within the axis."""
+def test_intervals_are_drawn_only_if_there_are_at_least_four_blocks() -> None:
+    """Draw the ends of every mean, within the axis."""
     run, estimates = swept(blocks=5)
     chart = drawn(run, estimates)
     assert chart.with_ci
@@ -156,16 +158,16 @@ def test_intervals_are_drawn_from_four_blocks_on() -> None:
         assert low < mean < high
 
 
-def test_values_far_apart_get_a_logarithmic_axis() -> None:
-    """A factor of 30 between smallest and largest is where a plain axis begins to hide the small ones."""
+def test_widely_spread_values_get_a_logarithmic_axis() -> None:
+    """Switch at a factor of 30, at which a linear axis hides small values."""
     assert axes.up("", [1, 31], (0, 32)).log
     assert not axes.up("", [1, 29], (0, 32)).log
     assert not axes.up("", [0, 1000], (0, 1040)).log
     assert axes.up("", [1, 31], (0, 32)).domain[0] < 1
 
 
-def test_no_label_of_the_experiment_is_in_an_expression() -> None:
-    """What Vega evaluates holds quantities only; a hostile name of a factor or level is data or a title."""
+def test_experiment_labels_never_appear_in_vega_expressions() -> None:
+    """Pass a hostile name of a factor or level only as data or title."""
     run, estimates = swept(directions=("one-way", "'+alert(1)+'"))
     spec = json.loads(drawn(run, estimates).spec)
     told = [expression for key, expression in walk(spec) if key in ("labelExpr", "expr", "filter", "test")]
@@ -174,14 +176,14 @@ def test_no_label_of_the_experiment_is_in_an_expression() -> None:
 
 
 def walk(node: object) -> list[tuple[str, object]]:
-    """Every key of a document with its value."""
+    """Yield every key of a document with its value."""
     if isinstance(node, dict):
         return [pair for key, value in node.items() for pair in ((key, value), *walk(value))]
     return [pair for each in node for pair in walk(each)] if isinstance(node, list) else []
 
 
-def test_frame_size_is_the_axis_whatever_else_is_a_number() -> None:
-    """Of several numeric factors the one with most levels is the axis, but a frame size always is."""
+def test_frame_size_is_preferred_as_the_axis_over_other_numeric_factors() -> None:
+    """Prefer it to the factor with most levels."""
     run, estimates = swept()
     sizes = ("64", "128", "256")
     cells = [{"a.queues": queues, "ndr.frame_size": size} for queues, size in product("12345", sizes)]
@@ -192,8 +194,8 @@ def test_frame_size_is_the_axis_whatever_else_is_a_number() -> None:
     assert found.factor == "ndr.frame_size"
 
 
-def test_a_place_on_the_axis_is_marked_with_its_name() -> None:
-    """Within the levels only; a chart without marks has none of it."""
+def test_marked_position_on_the_axis_is_labelled_with_its_name() -> None:
+    """Draw it within the levels only; draw nothing without marks."""
     run, estimates = swept()
     sweep = sweep_of(estimates, run)
     assert sweep is not None
@@ -213,14 +215,14 @@ SIZE = Summary("ndr.frame_size", ratios=(LevelRatio("*.direction", "both-ways", 
 
 @pytest.fixture(scope="module")
 def summed() -> Made:
-    """A forwarding study that asks for mean, least and largest over its frame sizes."""
+    """Return a forwarding study with mean, minimum and maximum over its frame sizes."""
     run, _, experiment = forwarding(4, measures=("ndr",))
     asked = replace(run, plan=replace(run.plan, summaries=(SIZE,)))
     return asked, analyse(asked.trials, asked.plan), experiment
 
 
 def texts(made: Made) -> dict[str, str]:
-    """Each format for people, as text."""
+    """Return each text format."""
     run, analysis, experiment = made
     console = Console(width=140, file=io.StringIO(), record=True)
     console.print(report.terminal(run, analysis))
@@ -231,8 +233,8 @@ def texts(made: Made) -> dict[str, str]:
     }
 
 
-def test_every_format_has_the_figures_and_their_ratios(summed: Made) -> None:
-    """Captions say over which levels, and of which two the ratios are."""
+def test_every_format_shows_figures_over_levels_and_their_ratios(summed: Made) -> None:
+    """Include levels and ratio pairs in the captions."""
     for form, text in texts(summed).items():
         for wanted in (
             "ndr: forwarded rate over frame size 64, 128, 256, 512, 1024, 1280, 1518",
@@ -242,8 +244,8 @@ def test_every_format_has_the_figures_and_their_ratios(summed: Made) -> None:
             assert wanted in text, form
 
 
-def test_programs_get_them_unrounded(summed: Made) -> None:
-    """JSON and CSV agree, and the least rate of both ways over one way is as it was made: at the line, 2."""
+def test_json_and_csv_contain_unrounded_figures_over_levels(summed: Made) -> None:
+    """Compare both; the minimum both ways over one way is 2 at line rate, as simulated."""
     run, analysis, experiment = summed
     document = json.loads(report.show_json(run, analysis))
     rows = list(csv.DictReader(io.StringIO(report.csv(run, analysis, experiment, "1", "level-ratios"))))

@@ -1,4 +1,4 @@
-"""The charts' script is put together once for each version, and never taken from a cache that others can write to."""
+"""The chart script is built once per version, and never read from a cache that others can write to."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ MADE = "window.vegaEmbed = 1; // <\\/script>"
 
 @pytest.fixture
 def makings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
-    """How often the script was put together, with a cache of the test's own."""
+    """Count the builds of the script, with a temporary cache."""
     made: list[str] = []
 
     def make() -> str:
@@ -26,8 +26,8 @@ def makings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[st
     render.library.cache_clear()
 
 
-def test_the_next_program_reads_what_the_first_has_made(makings: list[str], tmp_path: Path) -> None:
-    """It is in the cache, whole."""
+def test_cached_chart_script_is_reused(makings: list[str], tmp_path: Path) -> None:
+    """Store the complete script in the cache."""
     assert render.library() == MADE
     render.library.cache_clear()
     assert render.library() == MADE
@@ -35,8 +35,10 @@ def test_the_next_program_reads_what_the_first_has_made(makings: list[str], tmp_
     assert [kept.read_text() for kept in (tmp_path / "iolab").iterdir()] == [MADE]
 
 
-def test_another_version_has_a_script_of_its_own(makings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """An upgrade never shows charts by what was there before."""
+def test_different_library_version_gets_a_new_chart_script(
+    makings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never use a script of an older version."""
     render.library()
     render.library.cache_clear()
     monkeypatch.setattr(render, "version", lambda package: f"{package} 99")
@@ -44,8 +46,8 @@ def test_another_version_has_a_script_of_its_own(makings: list[str], monkeypatch
     assert len(makings) == 2
 
 
-def test_a_cache_to_which_all_may_write_is_not_read(makings: list[str], tmp_path: Path) -> None:
-    """What lies there could be anybody's, and would run in the reader's browser."""
+def test_world_writable_cache_is_not_read(makings: list[str], tmp_path: Path) -> None:
+    """Ignore its contents, which would run in the reader's browser."""
     folder = tmp_path / "iolab"
     folder.mkdir()
     folder.chmod(0o777)
@@ -53,8 +55,8 @@ def test_a_cache_to_which_all_may_write_is_not_read(makings: list[str], tmp_path
     assert not list(folder.iterdir())
 
 
-def test_the_script_says_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report is given on alone, so the notices that its licences ask for are in it, and cannot end the comment."""
+def test_chart_script_contains_its_licence_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Include them in the script, because reports are passed on, and do not end the comment."""
     monkeypatch.setattr("vl_convert.javascript_bundle", lambda snippet: f"1; {snippet}")
     notice, ended, script = render._made().partition("*/\n")
     assert notice.startswith("/*!\n")
@@ -64,10 +66,10 @@ def test_the_script_says_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
         assert words in notice
 
 
-def test_a_changed_notice_makes_a_script_of_its_own(
+def test_changed_licence_notice_gives_a_new_chart_script(
     makings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A script that was kept without it is not used."""
+    """Ignore a cached script without it."""
     render.library()
     render.library.cache_clear()
     monkeypatch.setattr(render, "_notice", lambda: "/*! other */")

@@ -1,4 +1,4 @@
-"""What watches saw, and how a shaper was judged, in sentences."""
+"""Sentences about watches and shaper checks."""
 
 import io
 import re
@@ -24,7 +24,7 @@ from iolab.store.records import TrialRecord
 ABOUT = Dimensions(direction="pc0.eth0->line.p0")
 LINE = Dimensions(direction="pc0.eth0->line.p0", rate_bps=10**9, part="line")
 SHAPES = {"htb 100": (18, 2.3e6), "pacer 100": (1, 121e3), "unshaped": (9, 20 * 12_304.0), "full": (900, 0.0)}
-"""Frames of a burst, and time between begins of bursts [ns]; 0: no burst ended."""
+"""Frames of a burst, and time between beginnings of bursts [ns]; 0: no burst ended."""
 SAID = (
     "TCP, pc0.eth0 → line.p0: htb 100: bursts of 18 frames every 2.3 ms; pacer 100: one frame every 121 µs; "
     "unshaped: 9 frames, then idle for 11 frame times; full: a single burst of 900 frames."
@@ -64,29 +64,29 @@ def watched(shapes: int = 4) -> tuple[list[TrialRecord], Plan]:
     return made, plan
 
 
-def test_a_sentence_says_how_frames_followed_each_other_in_each_cell() -> None:
-    """Bursts by their time, single frames by their gap, pauses in frame times of the line; answers are not told."""
+def test_watch_sentence_describes_bursts_gaps_and_pauses_per_cell() -> None:
+    """Describe bursts by interval, frames by gap, pauses in frame times; ignore acknowledgements."""
     records, plan = watched()
     assert list(watch_lines(analyse(records, plan), ["tcp"], names_of(plan, EN))) == [SAID]
 
 
-def test_more_than_four_cells_have_a_sentence_each() -> None:
-    """One sentence of twelve cells is a wall of text."""
+def test_more_than_four_cells_get_a_sentence_each() -> None:
+    """Avoid one sentence of twelve cells."""
     records, plan = watched(6)
     said = list(watch_lines(analyse(records, plan), ["tcp"], names_of(plan, EN)))
     assert len(said) == 6
     assert said[1] == "TCP, pc0.eth0 → line.p0: pacer 100: one frame every 121 µs."
 
 
-def test_many_cells_of_one_pattern_are_told_together() -> None:
-    """A sentence stays short; the table has every cell."""
+def test_cells_with_the_same_pattern_share_one_sentence() -> None:
+    """Keep the sentence short; the table has every cell."""
     records, plan = watched(20)
     (said,) = watch_lines(analyse(records, plan), ["tcp"], names_of(plan, EN))
     assert "5 cells: bursts of 18 frames every 2.3 ms; 5 cells: one frame every 121 µs" in said
 
 
-def test_every_format_has_the_sentence_and_the_table(made: Made) -> None:
-    """Terminal, Markdown, wiki and page."""
+def test_every_format_has_the_watch_sentence_and_the_table(made: Made) -> None:
+    """Check terminal, Markdown, wiki and page."""
     run, _, experiment = made
     records, plan = watched()
     cells = [{"shape": name} for name in SHAPES]
@@ -110,8 +110,8 @@ def test_every_format_has_the_sentence_and_the_table(made: Made) -> None:
         assert "burst interval p50" in plain
 
 
-def test_every_check_and_every_advice_is_a_line() -> None:
-    """With what was seen, what is allowed, and whether it holds."""
+def test_every_shaper_check_and_suggestion_is_a_line() -> None:
+    """Include the value, the limit, and the result."""
     checks = (
         Check(Kept.REACHED, 10_000_000, 96e6, 97e6, held=False),
         Check(Kept.WINDOW, 12_000, 99e6, 1.1e9, held=True),
@@ -127,8 +127,8 @@ def test_every_check_and_every_advice_is_a_line() -> None:
     ]
 
 
-def test_classes_have_lines_of_their_own_and_what_is_not_judged_has_its_reason() -> None:
-    """A class that sent nothing is said to be so."""
+def test_shaper_classes_have_separate_lines_with_reasons_for_missing_judgements() -> None:
+    """Report a class that sent nothing."""
     stolen = WatchStolen(at="far.eth0", stolen_ratio=0.1)
     checks = (
         Check(Kept.SHARE, 12_000_000, 39e6, 38.8e6, held=True),
@@ -143,11 +143,11 @@ def test_classes_have_lines_of_their_own_and_what_is_not_judged_has_its_reason()
     ]
     assert said[3].startswith("  busiest window      12 µs       99.00 Mbit/s, at most 60.00  inconclusive: ")
     assert EN.said.say(stolen) in said[3]
-    assert said[4:] == ["  class two: not checked, because it sent too little"]
+    assert said[4:] == ["  class two: not checked, because the class sent too little traffic"]
 
 
-def test_classes_that_the_watch_does_not_tell_apart_are_said_to_be_so() -> None:
-    """With the key that would."""
+def test_classes_that_the_watch_does_not_distinguish_are_reported_with_a_remedy() -> None:
+    """Name the missing key."""
     said = list(lines("wire", "tcp block 1", Judged((), (), None), EN))
     assert said[1:] == [
         "  The classes were not checked, because the watch does not distinguish flows. Add `flows: 8` to the watch",

@@ -1,4 +1,4 @@
-"""The keys of a language: code asks for none that there is not, and each that there is is asked for."""
+"""Language keys: code uses only existing ones, and every one is used."""
 
 import ast
 import re
@@ -23,23 +23,23 @@ KEYS = frozenset(key for key, _ in entries(EN.tree))
 TABLES = frozenset(key.rpartition(".")[0] for key in KEYS)
 SECTIONS = frozenset(table.partition(".")[0] for table in TABLES if table)
 KEY = re.compile(rf"({'|'.join(SECTIONS)})\.(?!js$|html)[\w.]*\w")
-"""A text that can only be a key; the page's scripts are called as some sections are."""
+"""Pattern of a text that can only be a key; some sections have the same names as scripts of the page."""
 ENGLISH = (ROOT / "locale" / "en" / "report.toml").read_text(encoding="utf-8")
 
 
 def read_words(text: str) -> Words:
-    """Return a made-up language from the text of its file."""
+    """Return a synthetic language from the text of its file."""
     return read_tree("x-test", tomllib.loads(text), EN.tree)
 
 
 ASKING, NAMING = {"text", "each", "find", "terms"}, {"name", "table"}
-"""Methods of a language that take keys, and those that take a table."""
+"""Methods of a language that take keys, and methods that take a table."""
 NOT_BY_KEY = set[str](), "said."
-"""What a language itself reads."""
+"""Keys, and prefixes of keys, that the language itself reads."""
 
 
 def literals(node: ast.AST) -> Iterator[str]:
-    """Yield each whole text in an argument, e.g. both of a condition; no piece of a composed one."""
+    """Yield each complete text in an argument, e.g. both of a condition; no part of a composed one."""
     match node:
         case ast.Constant(value=str(text)):
             yield text
@@ -48,7 +48,7 @@ def literals(node: ast.AST) -> Iterator[str]:
 
 
 def asked(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield what code asks a language for: key, table or start, and the text of it."""
+    """Yield the requests of code to a language: key, table or start, and its text."""
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=of, attr=way)) if ast.unparse(of).endswith(
@@ -66,7 +66,7 @@ def asked(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def of_page() -> Iterator[tuple[str, str]]:
-    """Yield the keys that the page's template asks for."""
+    """Yield the keys that the page's template uses."""
     for found in re.finditer(r'words\.text\("([^"]+)"', PAGE):
         yield "key", found[1]
 
@@ -78,8 +78,8 @@ ASKED["report/page/page.html.j2"] = [*of_page()]
 
 
 @pytest.mark.parametrize("place", ASKED)
-def test_code_asks_for_no_key_that_there_is_not(place: str) -> None:
-    """Else a reader would meet a KeyError."""
+def test_code_uses_only_existing_language_keys(place: str) -> None:
+    """Prevent a KeyError for readers."""
     wrong = [
         text
         for kind, text in ASKED[place]
@@ -90,8 +90,8 @@ def test_code_asks_for_no_key_that_there_is_not(place: str) -> None:
     assert wrong == []
 
 
-def test_every_key_is_asked_for() -> None:
-    """Else translators would write what nobody reads."""
+def test_every_language_key_is_used() -> None:
+    """Spare translators unused texts."""
     every = [one for found in ASKED.values() for one in found]
     exact = {text for kind, text in every if kind == "key"} | NOT_BY_KEY[0]
     starts = tuple({text for kind, text in every if kind == "start"} | {NOT_BY_KEY[1]})
@@ -105,8 +105,8 @@ def test_every_key_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_place_of_a_text_is_filled(path: Path) -> None:
-    """Where a text is asked for by its key and filled at once."""
+def test_every_placeholder_of_a_text_is_filled(path: Path) -> None:
+    """Check texts that are filled where their key is used."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Call(
@@ -116,8 +116,8 @@ def test_every_place_of_a_text_is_filled(path: Path) -> None:
                 assert None in given or places(EN.texts[key]) <= given, key
 
 
-def test_a_copy_with_another_code_is_a_language() -> None:
-    """A place may move or be left out."""
+def test_copy_of_the_language_file_with_a_different_code_is_a_language() -> None:
+    """Allow moved and omitted placeholders."""
     text = ENGLISH.replace('"{measure}: {metric}"', '"{metric}"')
     other = read_words(text)
     assert other.code == "x-test"
@@ -145,35 +145,35 @@ def test_a_copy_with_another_code_is_a_language() -> None:
         ("[published.statistics]\n", "[published.means]\n", "published.means.mean: unknown"),
     ],
 )
-def test_a_fault_of_a_language_is_named(written: str, instead: str, fault: str) -> None:
-    """With its key, and what English has in its place."""
+def test_invalid_language_file_is_refused_with_the_key(written: str, instead: str, fault: str) -> None:
+    """Name the key and the English text."""
     assert written in ENGLISH
     with pytest.raises(ValueError, match=re.escape(fault)):
         read_words(ENGLISH.replace(written, instead, 1))
 
 
-def test_all_faults_are_named_at_once() -> None:
-    """So that a translator runs the check once."""
+def test_all_errors_of_a_language_file_are_reported_at_once() -> None:
+    """Allow a translator to run the check once."""
     text = ENGLISH.replace('complete = "Complete"\n', 'complte = "a"\n').replace("partial = ", "partal = ")
     with pytest.raises(ValueError, match=r"state\.complte: unknown; state\.partal: unknown"):
         read_words(text)
 
 
-def test_a_key_that_a_language_lacks_is_english() -> None:
-    """A new word of the report does not break a translation."""
+def test_key_missing_from_a_language_is_shown_in_english() -> None:
+    """Keep old translations usable."""
     other = read_words('[state]\ncomplete = "Ganz"\n')
     assert (other.text("state.complete"), other.text("state.partial")) == ("Ganz", "Partial")
     assert other.said.sentences == EN.said.sentences
 
 
 @pytest.mark.parametrize("code", languages())
-def test_every_language_has_only_keys_and_places_of_english(code: str) -> None:
-    """It is what `--lang` takes."""
+def test_every_language_has_only_keys_and_placeholders_of_english(code: str) -> None:
+    """Check every value of `--lang`."""
     assert words_of(code).code == code
 
 
-def test_an_identifier_without_a_name_is_called_as_it_is() -> None:
-    """Or as the caller says."""
+def test_identifier_without_a_name_is_shown_unchanged() -> None:
+    """Use the caller's fallback if there is one."""
     assert EN.name("measures", "tcp") == "TCP"
     assert EN.name("measures", "nosuch") == "nosuch"
     assert EN.name("measures", "nosuch", "another") == "another"

@@ -1,4 +1,4 @@
-"""The agents of a lab's kernels: what becomes of one that is lost."""
+"""The agents of a lab's kernels, and lost ones."""
 
 from tests.fake_agent.agent import FakeAgent
 
@@ -7,18 +7,18 @@ from iolab.run.agents import Agents
 
 
 class Killed(FakeAgent):
-    """An agent that is killed; the way to it stays open until it is closed."""
+    """A killed agent whose connection stays open until it is closed."""
 
     closed_within_s: float | None = None
 
     def close(self, deadline_s: float) -> str:
-        """Close the way."""
+        """Close the connection."""
         self.closed_within_s = deadline_s
         return "was killed"
 
 
-def test_the_way_to_a_killed_agent_is_closed_and_not_waited_for_long() -> None:
-    """A connection to its host would stay open until the run ends; that it was killed is known already."""
+def test_connection_to_a_killed_agent_is_closed_with_a_short_deadline() -> None:
+    """Close it soon, because the agent is known to be dead."""
     killed = Killed()
     agents = Agents(Agent(FakeAgent()))
     agents.add("pc6", Agent(killed, name="pc6"))
@@ -29,10 +29,10 @@ def test_the_way_to_a_killed_agent_is_closed_and_not_waited_for_long() -> None:
     assert "pc6" not in agents
 
 
-def test_an_agent_that_lives_is_given_time_to_undo_everything() -> None:
-    """The error says what went wrong then."""
+def test_running_agent_is_given_the_full_deadline_to_undo_its_changes() -> None:
+    """Report errors of the undo."""
     living = Killed()
     agents = Agents(Agent(FakeAgent()))
     agents.add("pc6", Agent(living, name="pc6"))
-    assert [*map(str, agents.close())] == ["during shutdown, the agent of pc6 was killed"]
+    assert [*map(str, agents.close())] == ["shutting down the agent of pc6: was killed"]
     assert living.closed_within_s == UNDO_DEADLINE_S

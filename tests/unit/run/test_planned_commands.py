@@ -1,4 +1,4 @@
-"""What a plan shows is what a run does: every command of the labs with guests, on simulated computers."""
+"""Planned and executed commands agree: every command of the labs with guests, on simulated computers."""
 
 import json
 from collections.abc import Callable
@@ -34,12 +34,12 @@ from iolab.store.codec import encode_command
 LABS = Path(__file__).parents[3] / "labs"
 PROGRAMS = ("qemu-system-x86_64", "iperf3", "ip", "tc", "ethtool", "taskset", "ps")
 STEPS = 12
-"""Of each plan; the first ones of the first block."""
+"""Number of steps of each plan, from the first block."""
 __all__ = ["facts"]
 
 
 class Programs:
-    """Programs of a simulated computer: they tell of threads, interrupts and domains, and agree to all else."""
+    """Programs of a simulated computer: they show threads, interrupts and domains, and accept all else."""
 
     def __init__(self) -> None:
         self.domains: list[str] = []
@@ -70,7 +70,7 @@ class Programs:
 
 
 class Sockets(dict[str, Callable[[], Transport]]):
-    """What is behind the paths of a simulated computer: agents, consoles and monitors of any guest."""
+    """Peers at the paths of a simulated computer: agents, consoles and monitors of any guest."""
 
     def __init__(self, cpus: dict[str, int]) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class Sockets(dict[str, Callable[[], Transport]]):
         return True
 
     def get(self, path: str, default: object = None) -> Callable[[], Transport]:
-        """Return what answers there."""
+        """Return the peer of a path."""
         return self[path]
 
     def __getitem__(self, path: str) -> Callable[[], Transport]:
@@ -93,17 +93,17 @@ class Sockets(dict[str, Callable[[], Transport]]):
 
 @pytest.fixture
 def able(facts: Facts) -> Facts:
-    """Give a host of eight CPUs that has every image and program that the labs ask for."""
+    """Return a host of eight CPUs that has every image and program that the labs need."""
     images = tuple(ImageFact(flavour=name) for name in ("linux", "nested", "xen"))
     programs = {**dict.fromkeys(PROGRAMS, "1"), "qemu 8": "10.0"}
     return replace(facts, cpus=8, images=images, programs=programs, memory_bytes=64 << 30)
 
 
 @pytest.mark.parametrize("name", ["kvm-forwarding", "nested", "sr-iov", "two-hosts", "xen-vlan"])
-def test_labs_with_guests_are_made_with_the_commands_of_the_plan(
+def test_guest_labs_are_created_with_exactly_the_planned_commands(
     name: str, able: Facts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guests, their switches and domains, their pins and what is in them, on every kernel; and the way back."""
+    """Compare guests, switches, domains, pins and their contents, on every kernel, and the teardown."""
     monkeypatch.setattr("iolab.run.lab.actions.extract", lambda *_: "{original}")
     experiment = load(LABS / f"{name}.yaml")
     whole = make_plan(experiment, able, blocks=1)
@@ -130,11 +130,11 @@ def guests_of(agents: Agents) -> Guests:
 
 
 def source(guest: Guest) -> Source:
-    """Return what a guest is started from: a Dom0 has its hypervisor below."""
+    """Return the boot source of a guest: a Dom0 has its hypervisor below."""
     return Source(replace(BOOT, xen="xen") if guest.image == "xen" else BOOT, "digest")
 
 
 def cpus_of_guests(resources: tuple[Resource, ...]) -> dict[str, int]:
-    """Return how many virtual CPUs QEMU gives each guest."""
+    """Return the number of virtual CPUs that QEMU gives each guest."""
     starts = (one for resource in resources for one in resource.actions if isinstance(one, StartGuest))
     return {start.guest.name: start.guest.cpus + start.guest.domains_cpus for start in starts}

@@ -1,4 +1,4 @@
-"""Walking a plan on fake agents: a machine that answers nonsense costs its trials, and the run goes on."""
+"""Runs on fake agents: a machine with malformed answers fails its trials, and the run continues."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ NONSENSE = {
 
 
 class Nonsense(FakeAgent):
-    """An agent that greets as any other, and answers every command with the same nonsense."""
+    """An agent with a normal greeting that answers every command with the same malformed result."""
 
     def __init__(self, result: object) -> None:
         self._nonsense = result
@@ -65,7 +65,7 @@ class Nonsense(FakeAgent):
 
 
 class Recorded:
-    """An observer that keeps what it is shown."""
+    """An observer that records its calls."""
 
     def __init__(self) -> None:
         self.records: list[TrialRecord] = []
@@ -85,12 +85,12 @@ class Recorded:
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE.values(), ids=NONSENSE.keys())
-def test_a_machine_that_answers_nonsense_costs_its_trials_and_the_run_goes_on(
+def test_machine_with_malformed_answers_fails_only_its_trials(
     nonsense: object,
     facts: Facts,
     tmp_path: Path,
 ) -> None:
-    """Both trials are recorded as failed, with the machine's name; nothing ends the run."""
+    """Record both trials as failed, with the machine's name, and continue."""
     experiment = parse(FAR, "far.yaml")
     here = replace(facts, interfaces=(CARD,))
     plan = make_plan(experiment, replace(here, hosts={"far": replace(here, hostname="far")}))
@@ -109,8 +109,8 @@ def test_a_machine_that_answers_nonsense_costs_its_trials_and_the_run_goes_on(
 
 
 @pytest.mark.parametrize(("more", "known"), [("duration: 1s", False), ("duration: 1s, rate: 10Mbit", True)])
-def test_what_each_direction_sends_is_known_where_the_measure_has_a_rate(more: str, known: bool) -> None:
-    """What is asked for decides what a sum over directions tells."""
+def test_load_per_direction_is_recorded_if_the_measure_has_a_rate(more: str, known: bool) -> None:
+    """Store whether a sum over directions is a result."""
     experiment = parse(FAR.replace("duration: 1s", more), "far.yaml")
     measure = Resolver(experiment).setup({"tcp.parallel": "1"}).measures["tcp"]
     assert measure.sets_each_load is known

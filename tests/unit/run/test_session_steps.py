@@ -1,107 +1,37 @@
-"""Walking a plan on a fake agent, step by step: what stands, what is stored, and what a failure leaves."""
+"""Runs on a fake agent, step by step: existing resources, stored trials, and the state after a failure."""
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
 from tests.unit.plan.conftest import facts
+from tests.unit.run.session_bench import Bench, netns_made
 from tests.wording import in_words
 
-from iolab.agent.client import Agent, AgentLost
-from iolab.clock import VirtualClock
+from iolab.agent.client import AgentLost
 from iolab.errors import LabError, TrialFailed
-from iolab.experiment import parse
 from iolab.lab.hosts.facts import Facts
-from iolab.messages.failures import Difference, Failure, OtherFailure, ProgramFailed, ReadBack
-from iolab.plan.planning import make_plan
-from iolab.plan.types import Plan, Step
+from iolab.messages.failures import OtherFailure, ProgramFailed, ReadBack
 from iolab.results.metric import Metrics
 from iolab.results.trial import Status
 from iolab.results.verdict import Limit, Verdict
-from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.run.outcome import LabsUnmade
-from iolab.run.session import Session
-from iolab.store.folder import create_folder
-from iolab.store.records import TrialRecord
 from iolab.trial.measurement import Failed, Measured
 
-LAB = """
-lab:
-  machines: {near: {kind: netns}, far: {kind: netns}}
-  links: {lan: {ends: [near.eth0, far.eth0]}}
-measure:
-  tcp: {kind: stream, protocol: tcp, from: near, to: far, duration: 1s}
-factors: {tcp.parallel: [1, 2]}
-blocks: 1
-"""
 __all__ = ["facts"]
-
-
-class Watched:
-    """An observer that keeps the order of what happens."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-        self.records: list[TrialRecord] = []
-
-    def run_begins(self, plan: Plan, steps: int, already: int) -> None:
-        """See Observer."""
-        self.seen.append(f"run of {steps}, {already} done already")
-
-    def trial_begins(self, step: Step, cell: Mapping[str, str], left_ns: int) -> None:
-        """See Observer."""
-        self.seen.append(f"trial {cell['tcp.parallel']} begins")
-
-    def trial_ended(self, record: TrialRecord, left_ns: int) -> None:
-        """See Observer."""
-        self.seen.append(f"trial {record.cell['tcp.parallel']} ended {record.result.status.value}")
-        self.records.append(record)
-
-    def guests_start(self, names: Sequence[str]) -> None:
-        """See Observer."""
-
-
-class Bench:
-    """A session on a fake host, whose trials and read-backs a test decides."""
-
-    def __init__(
-        self, facts: Facts, parent: Path, monkeypatch: pytest.MonkeyPatch, blocks: int = 1, lab: str = LAB
-    ) -> None:
-        self.host, self.watched = FakeHost(), Watched()
-        self.fake = FakeAgent(self.host, programs=lambda argv, netns: Outcome(stdout=""))
-        self.measured: Callable[[], Measured] = lambda: Measured(Metrics(), (), 1_000_000_000, (), {})
-        self.wrong: list[Difference] = []
-        """What reading back after the next trial finds."""
-        monkeypatch.setattr("iolab.run.lab.actions.extract", lambda *_: "original")
-        monkeypatch.setattr("iolab.run.session.measure_once", lambda *_: self.measured())
-        monkeypatch.setattr(StandingLab, "mismatched", lambda _: [])
-        monkeypatch.setattr(StandingLab, "mismatches", lambda _: [self.wrong.pop()] if self.wrong else [])
-        experiment = parse(lab, "lab.yaml")
-        self.plan = make_plan(experiment, facts, blocks=blocks)
-        self.folder = create_folder(parent, "lab", datetime(2026, 1, 1, tzinfo=UTC))
-        agents = Agents(Agent(self.fake))
-        self.session = Session(experiment, self.plan, agents, self.folder, VirtualClock(), self.watched)
-
-    def walk(self, *, keep_going: bool = True) -> list[tuple[Status, Failure | None]]:
-        """Do all steps; return how each trial ended, and why."""
-        self.session.walk(self.plan.steps, keep_going=keep_going)
-        return [(one.result.status, one.result.reason) for one in self.watched.records]
 
 
 @pytest.fixture
 def bench(facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A session of two steps that share a lab."""
+    """Provide a session of two steps that share a lab."""
     programs = dict.fromkeys(("iperf3", "ip", "tc", "ethtool"), "1")
     return Bench(replace(facts, programs=programs), tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def unmakeable(facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A session of eight steps whose lab cannot be made, always for the same reason."""
+    """Provide a session of eight steps whose lab creation always fails for the same reason."""
     programs = dict.fromkeys(("iperf3", "ip", "tc", "ethtool"), "1")
     bench = Bench(replace(facts, programs=programs), tmp_path, monkeypatch, blocks=4)
 
@@ -115,14 +45,8 @@ def unmakeable(facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 ENDED = ProgramFailed(program="iperf3", role="client", status=1, said="no route")
 
 
-def netns_made(bench: Bench) -> int:
-    """Return how often the lab's first namespace was made."""
-    lines = (bench.folder.path / "commands.jsonl").read_text().splitlines()
-    return sum('"ip","netns","add","iolab-near"' in line for line in lines)
-
-
-def test_each_trial_is_stored_before_the_next_begins_and_the_lab_goes_last(bench: Bench) -> None:
-    """Steps that share a lab have it made once; at the end nothing stands."""
+def test_each_trial_is_stored_before_the_next_begins_and_the_lab_is_undone_at_the_end(bench: Bench) -> None:
+    """Create the common lab of two steps once."""
     assert bench.walk() == [(Status.OK, None)] * 2
     first, second = (bench.plan.cell(step)["tcp.parallel"] for step in bench.plan.steps)
     assert bench.watched.seen == [
@@ -150,10 +74,10 @@ blocks: 3
 """
 
 
-def test_each_trial_restarts_the_draws_of_its_block_on_each_link(
+def test_random_seeds_of_each_emulated_link_restart_with_each_block(
     facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All levels of a block have the same draws, whatever their order; the wires stand all the time."""
+    """Give all levels of a block the same draws in any order; keep the links."""
     programs = dict.fromkeys(("iperf3", "ip", "tc", "ethtool"), "1")
     bench = Bench(replace(facts, programs=programs), tmp_path, monkeypatch, blocks=3, lab=WIRED)
     assert bench.walk() == [(Status.OK, None)] * 12
@@ -166,8 +90,8 @@ def test_each_trial_restarts_the_draws_of_its_block_on_each_link(
     assert log.count('"wire.start"') == 2
 
 
-def test_what_limited_a_trial_is_stored_with_it(bench: Bench) -> None:
-    """And read back from the folder."""
+def test_verdict_is_stored_with_its_trial(bench: Bench) -> None:
+    """Read it back from the folder."""
     verdict = Verdict(Limit.WINDOW)
     bench.measured = lambda: Measured(Metrics(), (), 1_000_000_000, (), {}, verdict=verdict)
     bench.walk()
@@ -176,8 +100,8 @@ def test_what_limited_a_trial_is_stored_with_it(bench: Bench) -> None:
     assert all('"verdict":' in line and '"window"' in line for line in lines), lines
 
 
-def test_what_somebody_changed_makes_a_trial_invalid_and_the_lab_is_made_again(bench: Bench) -> None:
-    """The trial says what was seen; the next one does not stand on it."""
+def test_change_by_another_program_makes_a_trial_invalid_and_the_lab_is_recreated(bench: Bench) -> None:
+    """Report the read value; the next trial gets a new lab."""
     bench.wrong = [ReadBack(what="mtu of near.eth0", read="1400", applied="1500")]
     (first, reason), second = bench.walk()
     assert (first, second) == (Status.INVALID, (Status.OK, None))
@@ -185,8 +109,8 @@ def test_what_somebody_changed_makes_a_trial_invalid_and_the_lab_is_made_again(b
     assert netns_made(bench) == 2
 
 
-def test_a_failed_trial_is_a_record_with_its_reason_and_the_run_goes_on(bench: Bench) -> None:
-    """Its lab stands as applied, so it is kept."""
+def test_failed_trial_is_recorded_with_its_reason_and_the_run_continues(bench: Bench) -> None:
+    """Keep its lab, which is as applied."""
     once = iter([Failed(ENDED), TrialFailed("what another package says")])
 
     def measured() -> Measured:
@@ -201,8 +125,8 @@ def test_a_failed_trial_is_a_record_with_its_reason_and_the_run_goes_on(bench: B
     assert netns_made(bench) == 1
 
 
-def test_the_loss_of_this_computers_agent_ends_the_run_with_what_was_stored(bench: Bench) -> None:
-    """The trial under way is no record: a resumed run does it again."""
+def test_loss_of_the_local_agent_ends_the_run_and_keeps_the_stored_trials(bench: Bench) -> None:
+    """Store nothing of the current trial, which a resumed run repeats."""
     calls = iter((False, True))
 
     def measured() -> Measured:
@@ -218,24 +142,24 @@ def test_the_loss_of_this_computers_agent_ends_the_run_with_what_was_stored(benc
     assert len((bench.folder.path / "trials.jsonl").read_text().splitlines()) == 1
 
 
-def test_three_labs_in_a_row_that_fail_alike_end_the_run_with_the_reason(unmakeable: Bench) -> None:
-    """The three are stored; the five others are left for when the cause is gone."""
+def test_three_consecutive_labs_with_the_same_failure_end_the_run(unmakeable: Bench) -> None:
+    """Store these three, and leave five for a later run."""
     with pytest.raises(LabsUnmade) as caught:
         unmakeable.walk(keep_going=False)
     assert in_words(caught.value.failure) == "ip link add: Operation not supported"
     assert len(unmakeable.watched.records) == 3
 
 
-def test_a_run_that_is_to_keep_going_does_all_trials_whatever_fails(unmakeable: Bench) -> None:
-    """Each of the eight is stored as failed."""
+def test_keep_going_runs_all_trials_despite_failures(unmakeable: Bench) -> None:
+    """Store each of the eight as failed."""
     assert {status for status, _ in unmakeable.walk()} == {Status.FAILED}
     assert len(unmakeable.watched.records) == 8
 
 
-def test_labs_that_fail_for_different_reasons_do_not_end_a_run(
+def test_labs_that_fail_for_different_reasons_do_not_end_the_run(
     unmakeable: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another reason begins the count again."""
+    """Reset the count at each new reason."""
     reasons = iter(f"reason {number // 2}" for number in range(8))
 
     def refuse(*_: object) -> None:
@@ -245,10 +169,10 @@ def test_labs_that_fail_for_different_reasons_do_not_end_a_run(
     assert len(unmakeable.walk(keep_going=False)) == 8
 
 
-def test_a_lab_that_could_be_made_begins_the_count_again(
+def test_successfully_created_lab_resets_the_failure_count(
     unmakeable: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Trials that fail on a lab that stands say nothing of the next lab."""
+    """Ignore failed trials on an existing lab."""
     made = iter(number % 3 == 2 for number in range(8))
 
     def refuse(*_: object) -> None:

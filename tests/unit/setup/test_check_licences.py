@@ -1,4 +1,4 @@
-"""The check of licences: what passes on to the program that is linked with it is refused, whatever way it is said."""
+"""The licence check: copyleft licences of linked code are refused, in any notation."""
 
 import runpy
 import tomllib
@@ -29,8 +29,8 @@ CHECK = runpy.run_path(str(ROOT / "scripts" / "check_licences.py"))
         "",
     ],
 )
-def test_a_licence_that_passes_on_is_refused_by_the_packages_name(licence: str) -> None:
-    """As cargo and Python packages write it; one that says nothing is refused too."""
+def test_copyleft_or_missing_licence_is_refused_and_the_package_is_named(licence: str) -> None:
+    """Accept the notations of cargo and Python packages."""
     (complaint,) = CHECK["judged"]({"thing": licence})
     assert complaint.startswith("thing: ")
 
@@ -44,22 +44,22 @@ def test_a_licence_that_passes_on_is_refused_by_the_packages_name(licence: str) 
         "(MIT OR Apache-2.0) AND Unicode-3.0",
     ],
 )
-def test_a_free_licence_or_a_choice_that_holds_one_passes(licence: str) -> None:
-    """Of a choice the user takes what suits."""
+def test_permissive_licence_or_a_choice_that_includes_one_is_accepted(licence: str) -> None:
+    """Let the user choose."""
     assert not [*CHECK["judged"]({"thing": licence})]
 
 
-def test_a_reason_holds_for_the_licence_that_was_read_only() -> None:
-    """A package that changes its licence is read again."""
+def test_licence_exception_applies_only_to_the_reviewed_licence() -> None:
+    """Review a package again after a licence change."""
     for name, (licence, _) in CHECK["REASONS"].items():
         assert not [*CHECK["judged"]({name: licence})]
         assert [*CHECK["judged"]({name: "GPL-3.0-only"})]
 
 
-def test_crates_that_cargo_has_not_fetched_yet_are_no_complaint(
+def test_crates_that_cargo_has_not_fetched_are_not_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a new clone nothing has fetched the tests' crates: a cargo that may not fetch says so and fails."""
+    """Ignore the failure of an offline cargo in a new clone."""
     cargo = tmp_path / "cargo"
     cargo.write_text(
         '#!/bin/sh\ncase " $* " in *" --offline "*) exit 101;; esac\necho "{\\"packages\\": []}"\n'
@@ -69,8 +69,8 @@ def test_crates_that_cargo_has_not_fetched_yet_are_no_complaint(
     assert CHECK["cargo_metadata"]() == {"packages": []}
 
 
-def test_what_only_builds_or_tests_is_not_linked() -> None:
-    """Of the kinds of dependencies only the normal one is followed, to any depth."""
+def test_build_and_test_dependencies_are_not_linked() -> None:
+    """Follow normal dependencies only, to any depth."""
     metadata = {
         "packages": [{"id": name, "name": name, "license": f"licence of {name}"} for name in "abcd"],
         "workspace_members": ["a"],
@@ -92,8 +92,8 @@ def test_what_only_builds_or_tests_is_not_linked() -> None:
     assert [*CHECK["rust_packages"](metadata)] == ["a", "b", "c"]
 
 
-def test_what_a_python_package_says_is_found_wherever_it_says_it() -> None:
-    """The packages of the lock that are installed; a whole licence as text counts by its first line."""
+def test_licence_of_a_python_package_is_found_in_every_metadata_field() -> None:
+    """Check installed packages of the lock file; use the first line of a full licence text."""
     assert CHECK["python_packages"](
         "rich==1.0 \\\n    --hash=x\nno-such-package==2 ; sys_platform == 'win32'\n"
     ) == {"rich": "MIT; License :: OSI Approved :: MIT License"}
@@ -101,16 +101,16 @@ def test_what_a_python_package_says_is_found_wherever_it_says_it() -> None:
     assert CHECK["python_licence"]("", "GNU GPL\nVersion 3", []) == "GNU GPL"
 
 
-def test_an_import_by_which_a_reason_no_longer_holds_is_told(tmp_path: Path) -> None:
-    """The module of qemu.qmp that is under the GPL."""
+def test_import_that_invalidates_a_licence_exception_is_reported(tmp_path: Path) -> None:
+    """Check the GPL module of qemu.qmp."""
     (tmp_path / "good.py").write_text("from qemu.qmp import QMPClient\n")
     assert not [*CHECK["unkept_reasons"](tmp_path)]
     (tmp_path / "bad.py").write_text("from qemu.qmp.legacy import QEMUMonitorProtocol\n")
     assert len([*CHECK["unkept_reasons"](tmp_path)]) == 1
 
 
-def test_the_notice_names_what_is_handed_on_and_is_in_the_wheel() -> None:
-    """The charts' script in every report, and the C library in the agent's binary."""
+def test_notice_lists_bundled_software_and_is_in_the_wheel() -> None:
+    """Include the chart script of reports, and the C library of the agent."""
     notice = (ROOT / "NOTICE").read_text()
     for name in ("Vega-Lite", "Vega-Embed", "glibc", "libgcc", "qemu.qmp"):
         assert name in notice

@@ -1,4 +1,4 @@
-"""The check of the tree, run as a program on small trees made here."""
+"""The tree check, run as a program on small generated trees."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ LONG_RUST = "impl Thing {\n    pub fn long(&self) {\n" + "        step();\n" * 5
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Return a tree without a fault: one version, one module."""
+    """Return a tree without an error: one version, one module."""
     for name, text in {
         "pyproject.toml": '[project]\nversion = "1.2.3"\n',
         "Cargo.toml": '[workspace.package]\nversion = "1.2.3"\n',
@@ -32,14 +32,14 @@ def write(tree: Path, name: str, text: str) -> None:
 
 
 def check(tree: Path) -> tuple[int, list[str]]:
-    """Return the exit code and the lines that the check prints."""
+    """Return the exit code and the printed lines of the check."""
     ended = subprocess.run([sys.executable, SCRIPT], cwd=tree, capture_output=True, text=True, check=False)
     assert not ended.stderr
     return ended.returncode, ended.stdout.splitlines()
 
 
-def test_a_tree_without_a_fault_passes(tree: Path) -> None:
-    """Exit 0 and one line when nothing is to be said."""
+def test_source_tree_without_errors_passes_the_check(tree: Path) -> None:
+    """Exit with 0 and one line."""
     assert check(tree) == (0, ["3 files checked"])
 
 
@@ -75,42 +75,44 @@ def test_a_tree_without_a_fault_passes(tree: Path) -> None:
         ),
     ],
 )
-def test_a_fault_is_named_with_its_place(tree: Path, name: str, text: str, complaint: str) -> None:
-    """Say file, line and what is allowed, and exit 1."""
+def test_error_in_the_source_tree_is_reported_with_its_location(
+    tree: Path, name: str, text: str, complaint: str
+) -> None:
+    """Print file, line and the allowed values, and exit with 1."""
     write(tree, name, text)
     assert check(tree) == (1, [complaint])
 
 
 @pytest.mark.parametrize("name", ["tests/a.py", "crates/agent/tests/a.rs"])
-def test_tests_may_be_long(tree: Path, name: str) -> None:
-    """Sizes bind the product, not its tests."""
+def test_test_files_may_exceed_the_size_limits(tree: Path, name: str) -> None:
+    """Apply size limits to the product only."""
     write(tree, name, LONG_PYTHON * 10)
     assert check(tree) == (0, ["4 files checked"])
 
 
-def test_rust_tests_inside_a_module_do_not_count(tree: Path) -> None:
-    """What follows cfg(test) is not measured."""
+def test_rust_test_modules_do_not_count_towards_the_size_limits(tree: Path) -> None:
+    """Skip lines after cfg(test)."""
     write(tree, "a.rs", "fn short() {}\n#[cfg(test)]\nmod tests {\n" + LONG_RUST * 10 + "}\n")
     assert check(tree) == (0, ["4 files checked"])
 
 
-def test_one_version_is_wanted(tree: Path) -> None:
-    """A wheel whose agent calls itself otherwise is a fault."""
+def test_differing_versions_are_reported(tree: Path) -> None:
+    """Refuse a wheel whose agent has a different version."""
     write(tree, "Cargo.toml", '[workspace.package]\nversion = "1.2.4"\n')
     status, lines = check(tree)
     assert status == 1
     assert "'Cargo.toml': '1.2.4'" in lines[0]
 
 
-def test_an_import_must_be_declared(tree: Path) -> None:
-    """What is here only because something else wanted it may be missing on the next machine."""
+def test_import_of_an_undeclared_package_is_reported(tree: Path) -> None:
+    """Refuse it, because it may be missing on the next machine."""
     write(tree, "pyproject.toml", '[project]\nversion = "1.2.3"\ndependencies = ["numpy>=2"]\n')
     write(tree, "python/iolab/a.py", "import re\nimport numpy\nfrom chance.of import luck\n")
     complaint = "chance is no dependency of pyproject.toml: add it there, or do without"
     assert check(tree) == (1, [f"python/iolab/a.py:3: {complaint}"])
 
 
-def test_rows_of_tables_and_code_of_documentation_may_be_long(tree: Path) -> None:
-    """Neither can be broken and mean the same."""
+def test_table_rows_and_code_blocks_of_documentation_may_be_long(tree: Path) -> None:
+    """Accept lines that cannot be wrapped."""
     write(tree, "docs/a.md", f"| {'x' * 130} |\n```\n{'x' * 130}\n```\n")
     assert check(tree) == (0, ["4 files checked"])

@@ -1,4 +1,4 @@
-"""What `make demo` runs, with a stand-in for iolab that says which labs it was given."""
+"""`make demo`, with a stand-in for iolab that records its labs."""
 
 import subprocess
 from pathlib import Path
@@ -12,7 +12,7 @@ exit "${STATUS:-0}"
 
 
 def demo(folder: Path, *arguments: str, **environment: str) -> tuple[int, list[str]]:
-    """Run the script in a folder; return its status and what iolab was asked to do."""
+    """Run the script in a folder; return its status and the calls of iolab."""
     iolab = folder / ".venv" / "bin" / "iolab"
     iolab.parent.mkdir(parents=True)
     iolab.write_text(STAND_IN)
@@ -22,22 +22,22 @@ def demo(folder: Path, *arguments: str, **environment: str) -> tuple[int, list[s
     return done.returncode, (folder / "asked").read_text().splitlines()
 
 
-def test_the_quickstart_is_run_and_reported(tmp_path: Path) -> None:
-    """Trials that fail are for the report to say; the status stays that of the run."""
+def test_demo_runs_and_reports_the_quickstart(tmp_path: Path) -> None:
+    """Return the status of the run; the report shows failed trials."""
     status, asked = demo(tmp_path, STATUS="1")
     assert (status, asked[0]) == (1, "run labs/quickstart.yaml")
     assert asked[1].startswith("report runs/")
 
 
-def test_a_host_that_cannot_run_it_measures_its_loopback(tmp_path: Path) -> None:
-    """As in a container without privileges."""
+def test_demo_falls_back_to_the_loopback_lab_on_an_unsuitable_host(tmp_path: Path) -> None:
+    """Cover an unprivileged container."""
     status, asked = demo(tmp_path, REFUSED="labs/quickstart.yaml")
     assert status == 0
     assert asked[:2] == ["run labs/quickstart.yaml", "run labs/loopback.yaml"]
     assert asked[2].startswith("report runs/")
 
 
-def test_a_lab_that_was_named_has_no_stand_in(tmp_path: Path) -> None:
-    """It is refused as it is, and nothing is reported."""
+def test_demo_of_a_named_lab_has_no_fallback(tmp_path: Path) -> None:
+    """Return its status, and report nothing."""
     status, asked = demo(tmp_path, "labs/iscsi.yaml", REFUSED="labs/iscsi.yaml")
     assert (status, asked) == (3, ["run labs/iscsi.yaml"])

@@ -1,4 +1,4 @@
-"""The draw of sentences, run as a program in a small repository made here."""
+"""The draw of sentences, run as a program in a small generated repository."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 def draw(folder: Path, *words: str) -> str:
-    """Return what the program prints."""
+    """Return the output of the program."""
     argv = [sys.executable, str(SCRIPT), *words]
     return subprocess.run(argv, cwd=folder, check=True, capture_output=True, text=True).stdout
 
@@ -46,8 +46,8 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_each_kind_has_its_sentences(repository: Path) -> None:
-    """Code, headings, heads of tables and single words are no sentences; places have the commit's values."""
+def test_sentences_are_drawn_per_kind_with_their_places(repository: Path) -> None:
+    """Exclude code, headings, table heads and single words; fill placeholders with the commit's values."""
     kinds = draw(repository).split("\n\n")[1:]
     drawn = {kind.splitlines()[0]: {line[6:] for line in kind.splitlines()[1:]} for kind in kinds}
     assert drawn == {
@@ -55,7 +55,7 @@ def test_each_kind_has_its_sentences(repository: Path) -> None:
         "docs": {
             "The lab has two hosts.  [README.md]",
             "It is measured three times.  [README.md]",
-            "a cell of a table  [README.md]",
+            "the head of a table: a cell of a table  [README.md]",
         },
         "docstrings and comments": {
             "Read the counters of a port.  [python/iolab/a.py]",
@@ -66,16 +66,70 @@ def test_each_kind_has_its_sentences(repository: Path) -> None:
     }
 
 
-def test_a_commit_always_gives_the_same_draw(repository: Path) -> None:
-    """Changes of the working tree do not matter."""
+@pytest.mark.parametrize(
+    ("page", "drawn"),
+    [
+        (
+            "| key | meaning |\n|---|---|\n| `a` | the rate of a port |\n",
+            {"`a` | meaning: the rate of a port"},
+        ),
+        (
+            "| key | meaning |\n|---|---|\n| `a` | one |\n| | the size of a queue |\n",
+            {"`a` | meaning: the size of a queue"},
+        ),
+        (
+            "iolab refuses these files:\n\n- files of more than 1 MiB;\n- Read the page of limits.\n",
+            {
+                "iolab refuses these files: files of more than 1 MiB;",
+                "Read the page of limits.",
+            },
+        ),
+        ("Run this command again:\n\n```sh\nmake\n```\n", {"Run this command again:"}),
+        (
+            "Run this command again:\n\n```sh\nmake\n```\n\n- make of the whole tree\n",
+            {"Run this command again:", "make of the whole tree"},
+        ),
+        ("| keys | meaning |\n|---|---|\n| `a` `b` `c` `d` | one |\n", set()),
+        (
+            "A transformation (J. R. Stat. Soc. B) gains two points. (It is an old one.) It costs some time.\n",
+            {
+                "A transformation (J. R. Stat. Soc. B) gains two points.",
+                "(It is an old one.)",
+                "It costs some time.",
+            },
+        ),
+    ],
+    ids=[
+        "cell",
+        "cell below an empty name",
+        "items",
+        "words before code",
+        "items after code",
+        "names",
+        "abbreviations",
+    ],
+)
+def test_text_that_a_page_shows_together_is_drawn_as_one_sentence(
+    page: str, drawn: set[str], repository: Path
+) -> None:
+    """Draw no fragment that a reader of the page would not see alone."""
+    (repository / "README.md").write_text(page)
+    git(repository, "commit", "-qam", "Change")
+    kinds = draw(repository).split("\n\n")[1:]
+    docs = next(kind for kind in kinds if kind.startswith("docs"))
+    assert {line[6:].removesuffix("  [README.md]") for line in docs.strip().splitlines()[1:]} == drawn
+
+
+def test_draw_depends_only_on_the_commit(repository: Path) -> None:
+    """Ignore the working tree."""
     sha = git(repository, "rev-parse", "HEAD").strip()
     before = draw(repository, sha)
     (repository / "README.md").write_text("A different text of five words.\n")
     assert draw(repository, sha) == before
 
 
-def test_an_unknown_commit_is_refused(repository: Path) -> None:
-    """With the status of wrong input."""
+def test_draw_from_an_unknown_commit_is_refused(repository: Path) -> None:
+    """Exit with the status of invalid input."""
     argv = [sys.executable, str(SCRIPT), "0123abc"]
     ended = subprocess.run(argv, cwd=repository, check=False, capture_output=True, text=True)
     assert ended.returncode == 2

@@ -18,8 +18,8 @@ def page() -> Page:
     return Page(files, SAMPLES.read_text(encoding="utf-8"))
 
 
-def test_every_message_is_printed(page: Page) -> None:
-    """Below the name of its file."""
+def test_make_messages_prints_every_message(page: Page) -> None:
+    """Print each below the name of its file."""
     argv = [sys.executable, str(ROOT / "scripts" / "messages.py")]
     printed = subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for path in {path for path, _, _ in page.messages}:
@@ -29,8 +29,8 @@ def test_every_message_is_printed(page: Page) -> None:
     assert [key for key in keys if key not in printed] == []
 
 
-def test_no_placeholder_is_left(page: Page) -> None:
-    """Braces of the text itself stay."""
+def test_every_placeholder_in_a_printed_message_is_replaced(page: Page) -> None:
+    """Keep literal braces."""
     left = []
     for path, key, text in page.messages:
         filled, pieces = page.filled(path, key, text), [*Formatter().parse(text)]
@@ -40,16 +40,16 @@ def test_no_placeholder_is_left(page: Page) -> None:
     assert left == []
 
 
-def test_a_place_without_a_sample_value_is_named() -> None:
-    """Whoever adds the message knows what to add."""
+def test_placeholder_without_a_sample_value_is_named() -> None:
+    """Tell the author what to add."""
     page = Page({"en/check.toml": 'odd = "an {unheard} value"'}, "[of_name]\n[of_suffix]\n[of_message]\n")
     ((path, key, text),) = page.messages
     with pytest.raises(Unsampled, match=r"check\.odd: \{unheard\} has no sample value"):
         page.filled(path, key, text)
 
 
-def test_values_are_written_as_the_product_writes_them() -> None:
-    """Lists by their form, numbers of statements with their unit, a count of one where the text is for one."""
+def test_sample_values_are_formatted_as_in_the_product() -> None:
+    """Format lists, units, and texts for a count of one."""
     files = {
         "en/lists.toml": 'comma = ", "\nand = "{first} and {last}"\n',
         "en/check.toml": 'both = "{names:and}"\ncells-if-one = "{count} cell"\n',

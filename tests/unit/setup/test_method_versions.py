@@ -1,4 +1,4 @@
-"""A metric's code that changes without a raised version fails here; what changes nothing does not."""
+"""A metric's code that changes without a raised version fails here; changes without effect do not."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -25,14 +25,14 @@ def text(path: str) -> str:
 
 
 def changed(path: str, old: str, new: str) -> Mapping[str, str]:
-    """Return the tree's file with a change, which must be one."""
+    """Return the tree's file with exactly one change."""
     assert old in text(path)
     return {path: text(path).replace(old, new)}
 
 
 @cache
 def files_behind(row: MetricMethod) -> frozenset[str]:
-    """Return the files that the code of a method is in."""
+    """Return the files with the code of a method."""
     keys = (key for reference in row.code for key in TREE.behind(reference))
     return frozenset(
         key.partition(":")[0]
@@ -43,19 +43,19 @@ def files_behind(row: MetricMethod) -> frozenset[str]:
 
 
 def found(tree: Mapping[str, str], *, all_rows: bool = False) -> list[str]:
-    """Return the methods whose code is not as recorded, of those whose code is in files that differ."""
+    """Return the methods whose code differs from the record, among those in changed files."""
     rows = [row for row in METHODS if all_rows or files_behind(row) & set(tree)]
     assert rows
     return sorted(one.method.name for one in changes(rows, Code(ROOT, tree), BEFORE))
 
 
-def test_the_code_behind_every_method_is_as_recorded_when_its_version_was_set() -> None:
-    """Where it is not, the message says what to do."""
+def test_code_of_every_method_matches_the_recorded_digest() -> None:
+    """Include a remedy in the message."""
     assert [str(one) for one in changes(METHODS, TREE, BEFORE)] == []
 
 
 def makers() -> Iterator[str]:
-    """Yield the functions of `iolab.trial` that make a metric, as module:name."""
+    """Yield the functions of `iolab.trial` that create a metric, as module:name."""
     for path in sorted((ROOT / "python" / "iolab" / "trial").rglob("*.py")):
         module = ".".join(path.relative_to(ROOT / "python").with_suffix("").parts)
         for node in ast.parse(path.read_text()).body:
@@ -68,13 +68,13 @@ def makers() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("maker", sorted(makers()))
-def test_every_function_that_makes_a_metric_is_behind_a_method(maker: str) -> None:
-    """A row without the code that computes its metrics would pass every change."""
+def test_every_function_that_creates_a_metric_belongs_to_a_method(maker: str) -> None:
+    """Refuse a row without the code of its metrics, which would never change."""
     assert maker in BEFORE.code, f"{maker}: add it to the code of its row in python/iolab/trial/methods.py"
 
 
-def test_every_raised_version_has_a_line_in_the_changelog() -> None:
-    """Under "Figures may change"."""
+def test_every_raised_method_version_has_a_changelog_line() -> None:
+    """Check the section "Figures may change"."""
     assert list(without_line(METHODS, (ROOT / CHANGELOG).read_text())) == []
 
 
@@ -89,13 +89,13 @@ def test_every_raised_version_has_a_line_in_the_changelog() -> None:
         (HISTOGRAM, "self.count", "self.sum", "ping-rtt"),
     ],
 )  # fmt: skip
-def test_a_change_of_what_is_computed_is_found(path: str, old: str, new: str, method: str) -> None:
-    """In a root, in what it calls, in a constant, in a type, and in Rust."""
+def test_change_of_a_computation_is_detected(path: str, old: str, new: str, method: str) -> None:
+    """Change a root, a function that it calls, a constant, a type, and Rust code."""
     assert method in found(changed(path, old, new))
 
 
-def test_a_change_far_below_a_root_is_found() -> None:
-    """The search's settling is three calls below the row's code, in a module that is imported relatively."""
+def test_change_deep_in_the_call_graph_is_detected() -> None:
+    """Change a constant of the search, three calls below the row's code, in a relative import."""
     tree = changed("python/iolab/trial/search/estimates.py", "SPARE = ", "SPARE = 2 * ")
     assert found(tree) == ["searched-rate"]
 
@@ -109,20 +109,20 @@ def test_a_change_far_below_a_root_is_found() -> None:
         (FIGURES, "Return Jain's fairness index", "Return the index"),
         (FIGURES, "def jain_index(rates: Sequence[float]) -> float:", "def jain_index(rates: list[float]):"),
         (FIGURES, "from iolab.results.metric import", "import math\nfrom iolab.results.metric import"),
-        ("python/iolab/trial/streams/iperf3_report.py", "counts datagrams at one end only", "has datagrams of one end"),
+        ("python/iolab/trial/streams/iperf3_report.py", "trial.datagrams-counted-at-one-end", "trial.of-one-end"),
         (HISTOGRAM, "//", "// see the RFC:"),
         (HISTOGRAM, "    ", "  "),
         (HISTOGRAM, "pub fn", "pub(crate) fn"),
         (HISTOGRAM, "#[cfg(test)]\nmod tests {", "#[cfg(test)]\nmod tests {\n    const MORE: u8 = 1;\n"),
     ],
 )  # fmt: skip
-def test_a_change_of_how_code_is_written_is_none(path: str, old: str, new: str) -> None:
-    """Formatting, comments, names of locals, docstrings, annotations, imports, texts of errors, visibility, tests."""
+def test_change_of_formatting_comments_or_names_is_ignored(path: str, old: str, new: str) -> None:
+    """Change formatting, comments, local names, docstrings, annotations, imports, messages, visibility and tests."""
     assert found(changed(path, old, new)) == []
 
 
-def test_code_that_moved_is_the_same_code() -> None:
-    """A function in another module, and that module in another package."""
+def test_moved_code_counts_as_unchanged() -> None:
+    """Move a function to a different module, and the module to a different package."""
     figures = text(FIGURES)
     at = figures.index("def jain_index"), figures.index("def _udp_metrics")
     moved = {
@@ -136,8 +136,8 @@ def test_code_that_moved_is_the_same_code() -> None:
     assert "stream-fairness" in found(moved)
 
 
-def test_the_message_names_the_function_and_what_to_do() -> None:
-    """Raise the version and write the line, or record that no figure can change."""
+def test_change_message_states_the_function_and_the_remedy() -> None:
+    """Offer raising the version with a changelog line, or recording that no figure changes."""
     tree = changed(FIGURES, "sum(rtts) / len(rtts)", "max(rtts)")
     (row,) = (row for row in METHODS if row.name == "stream-rtt")
     (one,) = changes([row], Code(ROOT, tree), BEFORE)
@@ -151,8 +151,8 @@ def test_the_message_names_the_function_and_what_to_do() -> None:
         assert part in str(one)
 
 
-def test_a_raised_version_is_to_be_recorded_and_then_all_is_well() -> None:
-    """The record is of the version and the code together."""
+def test_raised_method_version_is_accepted_after_it_is_recorded() -> None:
+    """Record version and code together."""
     tree = changed(FIGURES, "sum(rtts) / len(rtts)", "max(rtts)")
     streams = (row for row in METHODS if "stream" in row.kinds)
     table = tuple(replace(row, version=9) if row.name == "stream-rtt" else row for row in streams)
@@ -164,15 +164,15 @@ def test_a_raised_version_is_to_be_recorded_and_then_all_is_well() -> None:
     assert list(changes(table, Code(ROOT, tree), after)) == []
 
 
-def test_a_version_that_falls_is_not_accepted() -> None:
-    """It would make new figures look like those of long ago."""
+def test_lowered_method_version_is_refused() -> None:
+    """Prevent new figures that look like old ones."""
     later = replace(BEFORE, versions={**BEFORE.versions, "stream-rtt": 99})
     (one,) = changes(METHODS, TREE, later)
     assert (one.method.name, one.raised) == ("stream-rtt", False)
 
 
-def test_lines_that_a_merge_left_twice_are_to_be_recorded_again() -> None:
-    """Two branches changed one function, and a third raised a version: the higher version counts, no digest holds."""
+def test_method_with_two_record_lines_after_a_merge_must_be_recorded_again() -> None:
+    """Use the higher version, and accept no digest, after merging two branches."""
     text_of = (ROOT / RECORD).read_text()
     line = next(one for one in text_of.splitlines() if "figures:_tcp_metrics" in one)
     other = f'{line.partition(" = ")[0]} = "0123456789abcdef"'
@@ -184,8 +184,8 @@ def test_lines_that_a_merge_left_twice_are_to_be_recorded_again() -> None:
     assert recorded(text_of + line) == BEFORE
 
 
-def test_a_raised_version_without_its_line_is_named() -> None:
-    """A line elsewhere in the changelog, or of another version, is none."""
+def test_raised_method_version_without_a_changelog_line_is_named() -> None:
+    """Ignore a line elsewhere in the changelog, or of a different version."""
     table = (replace(METHODS[0], version=2),)
     head = "## [Unreleased]\n\n"
     for text_of in (
@@ -197,8 +197,8 @@ def test_a_raised_version_without_its_line_is_named() -> None:
     assert list(without_line(table, f"{head}### Figures may change\n\n- `stream-rate` 2: more\n")) == []
 
 
-def test_a_row_whose_code_is_not_there_is_an_error() -> None:
-    """A typing error must not make a method without code."""
+def test_row_that_names_missing_code_raises_lookup_error() -> None:
+    """Prevent a method without code after a typing error."""
     for reference in (
         "iolab.trial.streams.figures:no_such",
         "crates/engine/src/none.rs",

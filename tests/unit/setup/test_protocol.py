@@ -18,7 +18,7 @@ SCHEMA, CLASSES, TABLES = (
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Return a tree with what is generated, and from what."""
+    """Return a tree with the generated files and their sources."""
     for name in (SCHEMA, CLASSES, TABLES):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(TREE / name, tmp_path / name)
@@ -26,18 +26,18 @@ def tree(tmp_path: Path) -> Path:
 
 
 def generate(tree: Path) -> None:
-    """Write what is generated."""
+    """Generate the files."""
     subprocess.run([sys.executable, TREE / "scripts/protocol.py"], cwd=tree, check=True)
 
 
-def test_what_is_committed_is_what_the_schema_says(tree: Path) -> None:
-    """Else somebody changed by hand what is generated, or forgot to generate it."""
+def test_generated_files_match_the_schema(tree: Path) -> None:
+    """Detect manual edits and a forgotten generation."""
     generate(tree)
     assert all((tree / name).read_text() == (TREE / name).read_text() for name in (CLASSES, TABLES))
 
 
-def test_a_field_that_the_agent_adds_reaches_the_controller_and_the_tables(tree: Path) -> None:
-    """With its type, its unit, and what its absence stands for."""
+def test_new_agent_field_is_added_to_the_python_classes_and_tables(tree: Path) -> None:
+    """Check its type, its unit and its default."""
     schema = json.loads((tree / SCHEMA).read_text())
     uptime = {
         "description": "Since it booted (ns).",

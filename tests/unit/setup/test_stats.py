@@ -1,4 +1,4 @@
-"""The counts of the code base, run as a program on a small tree made here."""
+"""The statistics of the code base, run as a program on a small generated tree."""
 
 import subprocess
 import sys
@@ -25,15 +25,15 @@ FILES = {
 
 
 def counted(tree: Path) -> dict[str, int]:
-    """Return each row that is printed: what is counted, and how many there are."""
+    """Return each printed row: its subject and its count."""
     argv = [sys.executable, str(SCRIPT), str(tree)]
     text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     rows = [line.strip().rsplit(maxsplit=1) for line in text.splitlines() if line.startswith("  ")]
     return {name: int(count.replace(",", "")) for name, count in rows}
 
 
-def test_each_row_counts_what_it_names(tmp_path: Path) -> None:
-    """Of a tree that has one of most things."""
+def test_each_row_of_the_statistics_counts_the_lines_of_its_kind(tmp_path: Path) -> None:
+    """Count a tree that has one of most things."""
     for name, text in FILES.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,8 +65,8 @@ def test_each_row_counts_what_it_names(tmp_path: Path) -> None:
     assert code + sum(kinds) == rows["all lines"]
 
 
-def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
-    """No empty table."""
+def test_folder_that_is_not_a_checkout_is_refused(tmp_path: Path) -> None:
+    """Print no empty table."""
     done = subprocess.run([sys.executable, SCRIPT, tmp_path], capture_output=True, text=True)
     assert done.returncode == 3
     assert "no checkout" in done.stderr

@@ -1,4 +1,4 @@
-"""What `make test` and `make test-all` run and report, with stand-ins for the programs that they call."""
+"""`make test` and `make test-all`, with stand-ins for the programs that they call."""
 
 import subprocess
 from pathlib import Path
@@ -22,7 +22,7 @@ echo 'test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out
 
 
 def run_script(folder: Path, which: str, **environment: str) -> tuple[int, str, str]:
-    """Run the script in a folder; return its status, its summary, and what pytest was asked."""
+    """Run the script in a folder; return its status, its summary, and the calls of pytest."""
     stand_ins = {
         ".venv/bin/pytest": PYTEST,
         ".venv/bin/iolab": "#!/bin/sh\necho linux /image\n",
@@ -48,8 +48,8 @@ def run_script(folder: Path, which: str, **environment: str) -> tuple[int, str, 
     return done.returncode, summary, (folder / "asked").read_text()
 
 
-def test_the_core_runs_every_group_without_what_is_marked_full(tmp_path: Path) -> None:
-    """The summary has the closing line of each runner, and counts skipped tests by their reasons."""
+def test_make_test_runs_every_group_without_tests_marked_full(tmp_path: Path) -> None:
+    """Print the closing line of each runner, and skipped tests by reason."""
     status, summary, asked = run_script(tmp_path, "core")
     assert status == 0
     assert all("not full and" in line for line in asked.splitlines())
@@ -60,8 +60,8 @@ def test_the_core_runs_every_group_without_what_is_marked_full(tmp_path: Path) -
     assert "second tries: 0 (at most 3)" in summary
 
 
-def test_all_is_the_core_and_then_what_is_marked_full(tmp_path: Path) -> None:
-    """Every file of lab tests is asked for both parts of its tests, once."""
+def test_make_test_all_runs_the_core_and_then_tests_marked_full(tmp_path: Path) -> None:
+    """Run both parts of every file of lab tests once."""
     status, _, asked = run_script(tmp_path, "all")
     assert status == 0
     lines = [line for line in asked.splitlines() if "tests/unit" not in line]
@@ -73,15 +73,15 @@ def test_all_is_the_core_and_then_what_is_marked_full(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("reruns", "expected"), [(3, 0), (4, 1)])
-def test_more_than_three_second_tries_fail(tmp_path: Path, reruns: int, expected: int) -> None:
-    """Tests that pass at the second try hide what is wrong."""
+def test_more_than_three_reruns_fail_the_run(tmp_path: Path, reruns: int, expected: int) -> None:
+    """Report them, because reruns hide defects."""
     status, summary, _ = run_script(tmp_path, "core", GUESTS=f"3 passed, {reruns} rerun in 2.00s")
     assert (status, f"second tries: {reruns} (at most 3)" in summary) == (expected, True)
     assert ("FAILED: second tries" in summary) == (expected == 1)
 
 
-def test_a_group_that_fails_fails_the_run_after_all_others(tmp_path: Path) -> None:
-    """Nothing is left out because of it."""
+def test_failed_group_fails_the_run_after_all_groups_have_run(tmp_path: Path) -> None:
+    """Skip nothing."""
     status, summary, asked = run_script(tmp_path, "core", GUESTS="1 failed, 2 passed in 2.00s", STATUS="1")
     assert status == 1
     assert "guests         1 failed, 2 passed in 2.00s" in summary

@@ -1,4 +1,4 @@
-"""Records, series and dimensions, drawn at random: whatever their types allow."""
+"""Random records, series and dimensions: any value that their types allow."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -53,9 +53,9 @@ BOUNDED: Mapping[type, Mapping[str, st.SearchStrategy[Any]]] = {
         "trial_ns": st.integers(1, 10**12),
     },
 }
-"""Fields that the record itself bounds further than their types do."""
+"""Fields with tighter bounds than their types."""
 OTHERWISE = (TrialResult, Series, Heads)
-"""Records that are no JSON by themselves: a line of trials.jsonl, a table, and what trials share in memory."""
+"""Records that are stored in a form other than JSON: a line of trials.jsonl, a table, and shared memory of trials."""
 
 
 def _all_of(package: ModuleType) -> tuple[ModuleType, ...]:
@@ -73,7 +73,7 @@ RECORDS: tuple[type, ...] = tuple(
 
 
 def any_of(kind: Any) -> st.SearchStrategy[Any]:
-    """Anything that a type allows: of a record with every field, of a kind of statements any of them."""
+    """Generate any value of a type: of a record with every field, of a statement kind any of them."""
     if kind in PLAIN:
         return PLAIN[kind]
     if get_origin(kind) is not None:
@@ -113,7 +113,7 @@ def _made(kind: type) -> st.SearchStrategy[Any]:
 
 @st.composite
 def any_series(draw: st.DrawFn) -> Series:
-    """Any series."""
+    """Generate any series."""
     times = sorted(draw(st.sets(st.integers(0, 2**62), min_size=1, max_size=6)))
     values = draw(st.lists(numbers, min_size=len(times), max_size=len(times)))
     name, unit, source = draw(st.tuples(st.text(max_size=6), st.text(max_size=6), st.text(max_size=6)))

@@ -1,4 +1,4 @@
-"""The run folder: durable appends, torn lines, locks, a full disk."""
+"""The run folder: durable appends, truncated lines, locks, a full disk."""
 
 import contextlib
 import hashlib
@@ -24,7 +24,7 @@ from iolab.store.records import RunStatus, Samples
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[RunFolder]:
-    """A run folder with a plan."""
+    """Provide a run folder with a plan."""
     made = create_folder(tmp_path, "Quick start: TCP & UDP!", WALL)
     made.write_decision("title: A plan\n", PLAN, {"kernel": "6.1"})
     yield made
@@ -32,19 +32,19 @@ def folder(tmp_path: Path) -> Iterator[RunFolder]:
         made.close()
 
 
-def test_the_folder_is_named_by_time_and_title(folder: RunFolder) -> None:
-    """The name sorts by time and says what it is."""
+def test_run_folder_is_named_by_time_and_title(folder: RunFolder) -> None:
+    """Sort names by time."""
     assert folder.path.name == "20260102T030405-quick-start-tcp-udp"
 
 
-def test_a_second_run_in_the_same_second_gets_a_name_of_its_own(tmp_path: Path) -> None:
-    """Nothing is overwritten."""
+def test_second_run_in_the_same_second_gets_a_different_name(tmp_path: Path) -> None:
+    """Overwrite nothing."""
     paths = {create_folder(tmp_path, "x", WALL).path for _ in range(3)}
     assert len(paths) == 3
 
 
-def test_what_was_appended_is_read_back_equal(folder: RunFolder) -> None:
-    """Trials, commands, plan and facts survive the disk."""
+def test_appended_records_are_read_back_equal(folder: RunFolder) -> None:
+    """Check trials, commands, plan and facts."""
     command = CommandRecord(
         machine="near",
         kernel="pc6",
@@ -64,15 +64,15 @@ def test_what_was_appended_is_read_back_equal(folder: RunFolder) -> None:
     assert (run.plan, run.facts, run.status) == (PLAN, {"kernel": "6.1"}, RunStatus.COMPLETE)
 
 
-def test_a_run_is_partial_until_every_step_has_a_trial(folder: RunFolder) -> None:
-    """Status follows from plan and trials; it is not a flag that could lie."""
+def test_run_is_partial_until_every_step_has_a_trial(folder: RunFolder) -> None:
+    """Derive the status from plan and trials, without a flag."""
     folder.append_trial(record("k0"), None)
     assert load_run(folder.path).status is RunStatus.PARTIAL
 
 
 @pytest.mark.parametrize("cut", [1, 10, 100])
-def test_a_torn_last_line_is_left_out_and_said(folder: RunFolder, cut: int) -> None:
-    """A kill in the middle of writing costs that trial only; writing goes on after the last whole line."""
+def test_truncated_last_line_is_ignored_and_noted(folder: RunFolder, cut: int) -> None:
+    """Lose only that trial after a kill; continue after the last complete line."""
     folder.append_trial(record("k0"), None)
     folder.append_trial(record("k1"), None)
     path = folder.path / "trials.jsonl"
@@ -87,8 +87,8 @@ def test_a_torn_last_line_is_left_out_and_said(folder: RunFolder, cut: int) -> N
     assert [trial.key for trial in load_run(folder.path).trials] == ["k0", "k1"]
 
 
-def test_a_damaged_line_is_an_error_with_its_place(folder: RunFolder) -> None:
-    """Damage in the middle is never passed over in silence."""
+def test_damaged_line_is_refused_with_its_location(folder: RunFolder) -> None:
+    """Never skip damage in the middle."""
     folder.append_trial(record("k0"), None)
     path = folder.path / "trials.jsonl"
     path.write_text('{"schema":2}\n' + path.read_text())
@@ -96,8 +96,8 @@ def test_a_damaged_line_is_an_error_with_its_place(folder: RunFolder) -> None:
         load_run(folder.path)
 
 
-def test_a_record_of_another_schema_names_both_versions(folder: RunFolder) -> None:
-    """Newer files are refused, not guessed at."""
+def test_record_of_an_unknown_schema_is_refused_and_both_schemas_are_named(folder: RunFolder) -> None:
+    """Refuse newer files."""
     path = folder.path / "trials.jsonl"
     path.write_text('{"schema":99}\n')
     with pytest.raises(
@@ -106,8 +106,8 @@ def test_a_record_of_another_schema_names_both_versions(folder: RunFolder) -> No
         load_run(folder.path)
 
 
-def test_a_run_of_an_older_schema_is_read_beside_newer_lines(folder: RunFolder) -> None:
-    """Each line says its own schema, as where a run is resumed by a newer iolab."""
+def test_trials_of_different_schemas_in_one_run_are_read(folder: RunFolder) -> None:
+    """Read the schema of each line, as in a run that a newer iolab resumed."""
     path = folder.path / "trials.jsonl"
     folder.append_trial(record("k1"), None)
     path.write_text(
@@ -121,8 +121,8 @@ def test_a_run_of_an_older_schema_is_read_beside_newer_lines(folder: RunFolder) 
     assert run.trial_schema == 1
 
 
-def test_what_is_in_a_guest_image_is_kept_once_under_the_digest_of_its_file(folder: RunFolder) -> None:
-    """The file is named by what sha256sum says of it, so a stranger needs no iolab to check it."""
+def test_package_list_of_a_guest_image_is_stored_once_by_its_digest(folder: RunFolder) -> None:
+    """Name the file by its sha256sum, which anyone can check."""
     packages = ("ethtool=1:6.1-1", "iperf3=3.12-1+deb12u1")
     for _ in range(2):
         folder.write_packages(packages)
@@ -131,16 +131,16 @@ def test_what_is_in_a_guest_image_is_kept_once_under_the_digest_of_its_file(fold
     assert place.stem == hashlib.sha256(place.read_bytes()).hexdigest() == packages_digest(packages)
 
 
-def test_two_writers_are_refused(folder: RunFolder) -> None:
-    """One run, one controller."""
+def test_second_writer_of_a_run_is_refused(folder: RunFolder) -> None:
+    """Allow one controller per run."""
     with pytest.raises(StoreError, match="another iolab"):
         RunFolder(folder.path)
 
 
-def test_a_full_disk_stops_with_a_clear_error_and_keeps_what_was_written(
+def test_full_disk_raises_a_clear_error_and_keeps_the_stored_trials(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The line that does not fit is taken back whole."""
+    """Remove the incomplete line."""
     folder.append_trial(record("k0"), None)
 
     def no_room(_: int) -> None:
@@ -153,9 +153,9 @@ def test_a_full_disk_stops_with_a_clear_error_and_keeps_what_was_written(
     assert load_run(folder.path).trials[0] == record("k0")
 
 
-@pytest.mark.parametrize("saved", ["{}", "", "{}\nwritten by hand"], ids=["as it was", "empty", "longer"])
-def test_an_editor_that_saves_by_rename_costs_no_trial(folder: RunFolder, saved: str) -> None:
-    """What the new file lacks is written to it; what somebody added to it stays."""
+@pytest.mark.parametrize("saved", ["{}", "", "{}\nwritten by hand"], ids=["unchanged", "empty", "extended"])
+def test_trials_survive_an_editor_that_saves_by_rename(folder: RunFolder, saved: str) -> None:
+    """Write missing lines to the new file, and keep additional ones."""
     folder.append_trial(record("k0"), None)
     place = folder.path / "trials.jsonl"
     (folder.path / "edited").write_text(saved.format(place.read_text().rstrip()))
@@ -166,8 +166,8 @@ def test_an_editor_that_saves_by_rename_costs_no_trial(folder: RunFolder, saved:
     assert ("written by hand" in lines) == ("by hand" in saved)
 
 
-def test_a_record_that_is_deleted_while_the_run_goes_on_is_there_again(folder: RunFolder) -> None:
-    """Also when nothing is appended after it: the end of the run looks."""
+def test_record_file_deleted_during_the_run_is_rewritten(folder: RunFolder) -> None:
+    """Check at the end of the run, too, without a further append."""
     folder.append_trial(record("k0"), None)
     folder.append_trial(record("k1"), None)
     (folder.path / "trials.jsonl").unlink()
@@ -175,22 +175,22 @@ def test_a_record_that_is_deleted_while_the_run_goes_on_is_there_again(folder: R
     assert load_run(folder.path).trials == (record("k0"), record("k1"))
 
 
-def test_a_folder_that_is_gone_is_said_and_not_taken_for_stored(folder: RunFolder) -> None:
-    """There is no file to append to, so the trial is not stored."""
+def test_removed_run_folder_is_reported_as_an_error(folder: RunFolder) -> None:
+    """Report that the trial is not stored."""
     shutil.rmtree(folder.path)
     with pytest.raises(StoreError, match="the folder was removed"):
         folder.append_trial(record("k0"), None)
 
 
-def test_a_new_decision_keeps_the_earlier_one(folder: RunFolder) -> None:
-    """An extended run still shows what it was before."""
+def test_new_decision_keeps_the_earlier_one_as_a_revision(folder: RunFolder) -> None:
+    """Show the earlier state of an extended run."""
     folder.write_decision("title: Larger\n", PLAN, {"kernel": "6.1"})
     assert (folder.path / "revisions" / "001" / "experiment.yaml").read_text() == "title: A plan\n"
     assert (folder.path / "experiment.yaml").read_text() == "title: Larger\n"
 
 
-def test_a_revision_is_read_as_the_run_was_then(folder: RunFolder) -> None:
-    """With the trials that it had, and a name that says whose it is; so two of them can be compared."""
+def test_revision_is_read_with_its_own_plan_and_trials(folder: RunFolder) -> None:
+    """Include its trials and a name, so that revisions can be compared."""
     folder.append_trial(record("k0"), None)
     folder.write_decision("title: Larger\n", PLAN, {"kernel": "6.1"})
     folder.append_trial(record("k1"), None)
@@ -201,8 +201,8 @@ def test_a_revision_is_read_as_the_run_was_then(folder: RunFolder) -> None:
     assert earlier.plan == PLAN
 
 
-def test_a_revision_of_an_older_iolab_has_the_trials_that_it_wanted(folder: RunFolder) -> None:
-    """It did not say how many there were."""
+def test_revision_without_a_trial_count_has_the_trials_of_its_plan(folder: RunFolder) -> None:
+    """Select the trials by the old plan."""
     folder.append_trial(record(STEPS[0].key), None)
     folder.append_trial(record("another"), None)
     folder.write_decision("title: Larger\n", PLAN, {"kernel": "6.1"})
@@ -215,7 +215,7 @@ def test_a_revision_of_an_older_iolab_has_the_trials_that_it_wanted(folder: RunF
 
 
 class Killed(BaseException):
-    """What stands for SIGKILL: nothing catches it."""
+    """A stand-in for SIGKILL: nothing catches it."""
 
 
 TOUCHES = (
@@ -229,7 +229,7 @@ TOUCHES = (
 
 
 def die_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Make the process die at its n-th touch of the disk."""
+    """Make the process die at its n-th disk operation."""
     left = [number]
     for name in TOUCHES:
         module, _, attribute = name.rpartition(".")
@@ -246,15 +246,15 @@ def die_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 
 def decision(path: Path) -> tuple[str, str, object]:
-    """Read back what counts."""
+    """Return the parts of a decision, read back."""
     run = load_run(path)
     return experiment_text(path), run.plan.digest, run.facts["kernel"]
 
 
-def test_a_kill_at_any_moment_leaves_the_old_decision_or_the_new_one(
+def test_kill_at_any_moment_leaves_the_old_or_the_new_decision(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Never a mixture; whoever opens the folder next can go on, and the same extension can be asked for again."""
+    """Never leave a mixture; allow opening, and repeating the extension."""
     old, new = ("title: A plan\n", "d" * 64, "6.1"), ("title: B\n", "e" * 64, "6.2")
     larger = replace(PLAN, digest="e" * 64)
     folder.append_trial(record("k0"), None)
@@ -289,8 +289,8 @@ def test_a_kill_at_any_moment_leaves_the_old_decision_or_the_new_one(
     assert seen == {old, new}
 
 
-def test_trials_that_joined_a_block_later_are_counted(folder: RunFolder) -> None:
-    """A block that an earlier plan had measured already; a block of its own is measured in turn."""
+def test_trials_added_to_an_existing_block_are_counted(folder: RunFolder) -> None:
+    """Ignore a new block, which is measured in turn."""
     folder.append_trial(record("k0"), None)
     late, new_block = replace(STEPS[0], key="k7"), replace(STEPS[0], key="k8", block=2)
     folder.write_decision("title: B\n", replace(PLAN, steps=(*STEPS, late, new_block), blocks=2), {})
@@ -299,8 +299,8 @@ def test_trials_that_joined_a_block_later_are_counted(folder: RunFolder) -> None
     assert load_run(folder.path).joined_late == 1
 
 
-def test_what_is_no_run_is_said_so(tmp_path: Path) -> None:
-    """Neither a missing folder nor an empty one is a run."""
+def test_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
+    """Refuse a missing and an empty folder."""
     with pytest.raises(InputError, match="no such folder"):
         load_run(tmp_path / "nothing")
     with pytest.raises(InputError, match=r"without plan\.json"):
@@ -308,8 +308,8 @@ def test_what_is_no_run_is_said_so(tmp_path: Path) -> None:
     assert find_runs(tmp_path) == []
 
 
-def test_what_is_stored_does_not_land_elsewhere_by_a_link(tmp_path: Path) -> None:
-    """A run folder that somebody gave us: its lines and samples are written in it, or not at all."""
+def test_run_folder_with_a_symbolic_link_is_refused(tmp_path: Path) -> None:
+    """Write lines and samples inside a foreign run folder, or not at all."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "file").write_text("keep me")

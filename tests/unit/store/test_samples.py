@@ -1,4 +1,4 @@
-"""What a trial stored with its record: samples and series, read back when they are requested."""
+"""Stored samples and series of a trial, read back on request."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ from iolab.errors import StoreError
 from iolab.messages.places import AtPort
 from iolab.results.packets import PacketTrial
 from iolab.results.series import Series, series
-from iolab.store import read
+from iolab.store import packs
 from iolab.store.codec import encode_packets
 from iolab.store.read import read_packets
 from iolab.store.records import SAMPLES
@@ -27,7 +27,7 @@ from iolab.trial.counters.drops import RING_FULL
 
 
 def whole() -> PacketTrial:
-    """Return a packet trial in which every part is there."""
+    """Return a packet trial with every optional part."""
     lossy = load_record(
         10.0,
         "hop",
@@ -40,7 +40,7 @@ def whole() -> PacketTrial:
 
 
 def stored(folder: Path, key: str, data: bytes) -> Path:
-    """Put a file where a run puts samples."""
+    """Write a file to the place of samples."""
     path = folder / "samples" / f"{key}.packets.json.gz"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)
@@ -54,20 +54,20 @@ def changed(change: Any) -> bytes:
     return gzip.compress(json.dumps(document).encode())
 
 
-def test_samples_come_back_as_they_were_stored(tmp_path: Path) -> None:
-    """What a trial wrote is read as the same values, of the same types."""
+def test_samples_are_read_back_as_stored(tmp_path: Path) -> None:
+    """Compare values and types."""
     stored(tmp_path, "a1-b", gzip.compress(encode_packets(whole())))
     assert read_packets(tmp_path, "a1-b") == whole()
 
 
-def test_a_trial_without_samples_has_none(tmp_path: Path) -> None:
-    """No file is no error; neither is a run without the folder."""
+def test_trial_without_samples_returns_none(tmp_path: Path) -> None:
+    """Accept a missing file and a missing folder."""
     assert read_packets(tmp_path, "a1") is None
 
 
 @pytest.mark.parametrize("key", ["../samples/a", "a/b", "", ".hidden", "/etc/passwd"])
-def test_a_key_never_leaves_the_folder(tmp_path: Path, key: str) -> None:
-    """A key that is a path names nothing, even where a file lies there."""
+def test_sample_key_cannot_leave_the_folder(tmp_path: Path, key: str) -> None:
+    """Return nothing for a key that is a path, even if a file is there."""
     stored(tmp_path, "a", gzip.compress(b"1"))
     assert read_packets(tmp_path, key) is None
 
@@ -94,10 +94,10 @@ def test_a_key_never_leaves_the_folder(tmp_path: Path, key: str) -> None:
         ),
     ],
 )
-def test_a_field_too_few_or_too_many_is_an_error_with_file_and_line(
+def test_missing_or_unknown_field_is_refused_with_file_and_line(
     tmp_path: Path, change: Any, said: str
 ) -> None:
-    """Nothing decodes to None, or is left out, without a word."""
+    """Never decode a missing field to None, or drop an unknown one."""
     path = stored(tmp_path, "a", changed(change))
     with pytest.raises(StoreError) as caught:
         read_packets(tmp_path, "a")
@@ -105,8 +105,8 @@ def test_a_field_too_few_or_too_many_is_an_error_with_file_and_line(
     assert f"{path}:1" in str(caught.value)
 
 
-def test_samples_of_another_version_are_refused_with_both_versions(tmp_path: Path) -> None:
-    """Whatever else is in them."""
+def test_samples_of_an_unknown_schema_are_refused_with_both_schemas(tmp_path: Path) -> None:
+    """Ignore the rest of the file."""
     stored(tmp_path, "a", gzip.compress(b'{"schema": 9, "kind": "forwarding", "load_trials": []}'))
     with pytest.raises(StoreError, match="of schema 9: this iolab reads schemas 2"):
         read_packets(tmp_path, "a")
@@ -115,46 +115,48 @@ def test_samples_of_another_version_are_refused_with_both_versions(tmp_path: Pat
 @pytest.mark.parametrize(
     "data",
     [b"", b"no gzip", gzip.compress(b"{"), gzip.compress(b"[1, 2]" * 100)[:30], gzip.compress(b"\xff\xfe")],
-    # The bytes of gzip hold the time, which differs from one process of tests to the next.
-    ids=["empty", "no gzip", "no JSON", "cut", "no UTF-8"],
+    # gzip data contain the time, which differs between test processes.
+    ids=["empty", "not gzip", "not JSON", "truncated", "not UTF-8"],
 )
-def test_damaged_samples_are_told_with_their_file(tmp_path: Path, data: bytes) -> None:
-    """Whatever is wrong in the file, the error names it and says what to do."""
+def test_damaged_samples_are_refused_with_their_file(tmp_path: Path, data: bytes) -> None:
+    """Add a remedy."""
     path = stored(tmp_path, "a", data)
     with pytest.raises(StoreError, match="restore the file from a backup") as caught:
         read_packets(tmp_path, "a")
     assert str(path) in str(caught.value)
 
 
-def test_samples_that_unpack_to_too_much_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small file cannot fill the memory."""
-    monkeypatch.setattr(read, "MOST_BYTES", 1000)
+def test_samples_that_decompress_beyond_the_limit_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protect the memory against a small file."""
+    monkeypatch.setattr(packs, "MAX_SAMPLE", 1000)
     stored(tmp_path, "a", gzip.compress(b" " * 100_000 + b"1"))
-    with pytest.raises(StoreError, match="allowed is less"):
+    with pytest.raises(StoreError, match="after decompression"):
         read_packets(tmp_path, "a")
 
 
 def stored_series(folder: Path, data: bytes, key: str = "k") -> Path:
-    """Stored."""
+    """Write a series file and return its path."""
     (folder / SAMPLES).mkdir(exist_ok=True)
     path = folder / SAMPLES / f"{key}.parquet"
     path.write_bytes(data)
     return path
 
 
-def test_series_are_read_as_they_were_stored(tmp_path: Path) -> None:
-    """Series are read as they were stored."""
+def test_series_are_read_back_as_stored(tmp_path: Path) -> None:
+    """Compare rates and CPU use."""
     stored_series(tmp_path, encode_series((RATES, BUSY)))
     assert read_series(tmp_path, "k") == (RATES, BUSY)
 
 
-def test_a_trial_without_series_has_none(tmp_path: Path) -> None:
-    """A trial without series has none."""
+def test_trial_without_series_returns_an_empty_tuple(tmp_path: Path) -> None:
+    """Accept a missing file."""
     assert read_series(tmp_path, "k") == ()
 
 
-def test_the_table_has_a_column_for_every_dimension(tmp_path: Path) -> None:
-    """The table has a column for every dimension."""
+def test_series_table_has_a_column_for_every_dimension(tmp_path: Path) -> None:
+    """Use null where a series lacks the dimension."""
     table = parquet.read_table(stored_series(tmp_path, encode_series((RATES, BUSY))))
     assert table["flow"].to_pylist() == ["near->far", "near->far", None]
     assert table["cpu"].to_pylist() == [None, None, 1]
@@ -163,15 +165,17 @@ def test_the_table_has_a_column_for_every_dimension(tmp_path: Path) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(any_series(), max_size=4))
-def test_any_series_survive_the_disk(tmp_path_factory: pytest.TempPathFactory, many: list[Series]) -> None:
-    """Any series survive the disk."""
+def test_any_series_are_read_back_unchanged(
+    tmp_path_factory: pytest.TempPathFactory, many: list[Series]
+) -> None:
+    """Draw series at random."""
     folder = tmp_path_factory.mktemp("run")
     stored_series(folder, encode_series(many))
     assert read_series(folder, "k") == tuple(many)
 
 
-def test_a_table_of_another_version_is_refused_with_its_version(tmp_path: Path) -> None:
-    """A table of another version is refused with its version."""
+def test_series_table_of_an_unknown_schema_is_refused(tmp_path: Path) -> None:
+    """Name both schemas."""
     path = stored_series(tmp_path, encode_series((RATES,)))
     table = parquet.read_table(path)
     parquet.write_table(table.replace_schema_metadata({b"iolab.series": b"7"}), path)
@@ -179,8 +183,8 @@ def test_a_table_of_another_version_is_refused_with_its_version(tmp_path: Path) 
         read_series(tmp_path, "k")
 
 
-def test_a_table_with_a_column_too_many_is_refused_with_the_column(tmp_path: Path) -> None:
-    """A table with a column too many is refused with the column."""
+def test_series_table_with_an_unknown_column_is_refused(tmp_path: Path) -> None:
+    """Name the column."""
     path = stored_series(tmp_path, encode_series((RATES,)))
     table = parquet.read_table(path)
     parquet.write_table(table.append_column("colour", table["name"]), path)
@@ -188,16 +192,16 @@ def test_a_table_with_a_column_too_many_is_refused_with_the_column(tmp_path: Pat
         read_series(tmp_path, "k")
 
 
-def test_a_damaged_table_is_refused_with_its_path(tmp_path: Path) -> None:
-    """A damaged table is refused with its path."""
+def test_damaged_series_table_is_refused_with_its_path(tmp_path: Path) -> None:
+    """Truncate the file."""
     stored_series(tmp_path, encode_series((RATES,))[:-20])
     with pytest.raises(StoreError, match=r"samples/k\.parquet"):
         read_series(tmp_path, "k")
 
 
-def test_series_whose_columns_do_not_belong_together_are_refused() -> None:
-    """Series whose columns do not belong together are refused."""
-    with pytest.raises(ValueError, match="do not rise"):
+def test_inconsistent_series_columns_are_refused() -> None:
+    """Check order, lengths, and empty series."""
+    with pytest.raises(ValueError, match="do not increase"):
         series("received_bps", "bit/s", [(200, 1.0), (100, 1.0)])
     with pytest.raises(ValueError, match="no points"):
         series("received_bps", "bit/s", [])

@@ -1,4 +1,4 @@
-"""Records of every type as JSON and back; those of older schemas are read as today's types."""
+"""Records of every type as JSON and back; those of older schemas are read as current types."""
 
 import dataclasses
 import json
@@ -48,8 +48,8 @@ def read(**changed: Any) -> Any:
     return TrialReader().read(json.dumps({**LINE_1, **changed}))
 
 
-def test_a_line_of_schema_1_is_read_with_its_figures_to_the_digit() -> None:
-    """Kind, direction and the digest without the direction were not recorded then."""
+def test_trial_of_schema_1_is_read_with_exact_figures() -> None:
+    """Return no kind and no direction, which schema 1 lacks."""
     record = read()
     metric = record.result.metrics["received_bps"]
     assert (metric.value, metric.unit) == (26168675304.99538, "bit/s")
@@ -88,24 +88,22 @@ def test_a_line_of_schema_1_is_read_with_its_figures_to_the_digit() -> None:
         ("cpu_busy_ratio[all of them]", Quantity("cpu_busy_ratio", Dimensions(part="all of them"))),
     ],
 )
-def test_the_label_in_the_name_of_an_old_metric_becomes_its_dimensions(
-    labelled: str, quantity: Quantity
-) -> None:
-    """A label that is none of those that were written is kept whole."""
+def test_label_in_an_old_metric_name_becomes_dimensions(labelled: str, quantity: Quantity) -> None:
+    """Keep an unknown label whole."""
     (metric,) = read(metrics={labelled: {"value": 0.25, "unit": "ratio"}}).result.metrics
     assert metric.quantity == quantity
 
 
-def test_frames_per_second_have_the_unit_of_today_and_bounds_stay_bounds() -> None:
-    """The unit was called pps."""
+def test_unit_pps_is_read_as_frames_per_second_and_bounds_are_kept() -> None:
+    """Convert the unit without changing the value."""
     (metric,) = read(
         metrics={"forwarded_fps": {"value": 1.5e6, "unit": "pps", "limited_by": "line"}}
     ).result.metrics
     assert (metric.unit, metric.value, metric.limited_by) == ("frame/s", 1.5e6, "line")
 
 
-def test_reasons_and_warnings_in_words_are_quoted() -> None:
-    """Only that machines were emulated is looked for by analysis."""
+def test_old_reasons_and_warnings_in_words_are_kept_as_quotations() -> None:
+    """Recognise only the statement that machines were emulated, which analysis uses."""
     record = read(
         status="failed",
         reason="iperf3 ended with 1",
@@ -136,14 +134,14 @@ def test_reasons_and_warnings_in_words_are_quoted() -> None:
         ({"status": "splendid"}, "status"),
     ],
 )
-def test_an_old_line_that_is_damaged_is_refused_by_the_key_that_is_wrong(changed: Any, named: str) -> None:
-    """Missing, unknown and of another type."""
+def test_damaged_old_trial_is_refused_and_the_wrong_key_is_named(changed: Any, named: str) -> None:
+    """Check missing, unknown and mistyped keys."""
     with pytest.raises(Malformed, match=named):
         read(**changed)
 
 
 def test_metrics_of_older_schemas_have_unknown_methods() -> None:
-    """Of schema 1 and of schema 2, whose lines differ from those of today in nothing else."""
+    """Check schema 1, and schema 2, which lacks nothing else."""
     (old,) = read().result.metrics
     today = encode_trial(record("k"))
     line = today.replace('"schema":3', '"schema":2')
@@ -155,8 +153,8 @@ def test_metrics_of_older_schemas_have_unknown_methods() -> None:
 
 
 @pytest.mark.parametrize("method", [0, -1, "1", 1.5, True])
-def test_a_method_that_is_no_version_is_refused(method: object) -> None:
-    """In a line of today, and in an old one, where the key never was."""
+def test_invalid_method_version_is_refused(method: object) -> None:
+    """Check a current line, and an old one, which never had the key."""
     line = json.loads(encode_trial(record("k")))
     line["metrics"][0]["method"] = method
     for schema in (2, 3):
@@ -165,8 +163,8 @@ def test_a_method_that_is_no_version_is_refused(method: object) -> None:
 
 
 @pytest.mark.parametrize("schema", [0, -1, TRIAL_SCHEMA + 1])
-def test_a_schema_that_is_newer_or_never_was_is_refused_with_those_that_are_read(schema: int) -> None:
-    """Whatever else is in the record."""
+def test_unknown_schema_is_refused_with_the_supported_schemas(schema: int) -> None:
+    """Ignore the rest of the record."""
     with pytest.raises(StoreError, match=f"of schema {schema}: this iolab reads schemas 1 to {TRIAL_SCHEMA}"):
         read(schema=schema)
     with pytest.raises(StoreError, match=f"of schema {schema}"):
@@ -209,8 +207,8 @@ PORT = {"code": "at-port", "port": "fw.left"}
         ({"code": "at-port", "port": "a.b"}, {"code": "at-port", "port": "a.b"}),
     ],
 )
-def test_parameters_that_changed_within_schema_2_are_as_today(before: Any, after: Any) -> None:
-    """Wherever the statement stands."""
+def test_parameters_renamed_within_schema_2_are_read_under_their_new_names(before: Any, after: Any) -> None:
+    """Check them in nested statements."""
     assert stated([{"deep": [before]}]) == [{"deep": [after]}]
 
 
@@ -223,31 +221,31 @@ def test_parameters_that_changed_within_schema_2_are_as_today(before: Any, after
         {"kernel": "fw", "undo_netns": "iolab-fw", "notes": ["fd 10 is a tap"]},
     ],
 )
-def test_commands_from_before_their_keys_were_complete_are_read(older: dict[str, Any]) -> None:
-    """Their file says no schema: their keys tell."""
+def test_old_command_records_with_fewer_keys_are_read(older: dict[str, Any]) -> None:
+    """Detect the old form by its keys, because the file has no schema."""
     first = {"machine": "fw", "netns": None, "argv": ["ip"], "undo": None, "exit_status": 0, "duration_ns": 5}
     record = decode_command(json.dumps({**first, **older}))
     assert (record.kernel, record.undo_netns) == (older.get("kernel", ""), older.get("undo_netns"))
     assert record.notes == tuple(InWords(said=each) for each in older.get("notes", ()))
 
 
-def test_a_command_that_is_damaged_is_refused_by_the_key_that_is_wrong() -> None:
-    """An older form of the line does not hide it."""
+def test_damaged_command_record_is_refused_and_the_wrong_key_is_named() -> None:
+    """Check an old form of the line."""
     with pytest.raises(Malformed, match="argv"):
         decode_command(
             '{"machine":"fw","netns":null,"argv":"ip","undo":null,"exit_status":0,"duration_ns":5}'
         )
 
 
-def test_evidence_that_holds_no_packet_trial_is_no_packet_trial() -> None:
-    """Of streams, for instance; one that is damaged is refused by its key."""
+def test_samples_without_a_packet_trial_are_read_as_none() -> None:
+    """Accept samples of streams; refuse a damaged packet trial by its key."""
     assert packets_in(b'{"schema":1,"iperf3":[]}') is None
     with pytest.raises(Malformed, match="placement: Field required"):
         packets_in(b'{"schema":1,"load_trials":[],"directions":["a.b->c.d"],"sizes":[],"ports":[]}')
 
 
-def test_a_plan_of_schema_1_says_nothing_of_cpus_and_quotes_what_cells_lack() -> None:
-    """A newer one, and what is no plan, are left to the reader of plans."""
+def test_plan_of_schema_1_has_no_cpu_counts_and_quotes_its_reasons() -> None:
+    """Pass a newer plan, and text that is no plan, to the plan reader."""
     plan = {"schema": 1, "unsupported": [["tcp", {"mtu": "9000"}, "no such module"]]}
     newest = json.loads(plan_text(json.dumps(plan).encode()))
     assert newest["computers"] == {}
@@ -257,8 +255,8 @@ def test_a_plan_of_schema_1_says_nothing_of_cpus_and_quotes_what_cells_lack() ->
         assert plan_text(other.encode()) == other
 
 
-def test_a_line_that_is_read_at_once_is_what_the_step_makes_of_it() -> None:
-    """Lines of schema 2 that lack nothing but methods are read without the step, which takes as long again."""
+def test_direct_read_of_a_schema_2_line_equals_its_upgrade() -> None:
+    """Skip the upgrade step, which takes as long again, for lines that lack only methods."""
     lines = (GOLDEN / "schema-2-last-streams" / "trials.jsonl").read_bytes().splitlines()
     for line in lines:
         stepped = upgraded(line, 2, TRIAL_STEPS, TRIAL_SCHEMA, "a trial")
@@ -272,8 +270,8 @@ ENCODED = [kind for kind in RECORDS if kind not in OTHERWISE]
 @pytest.mark.parametrize("kind", ENCODED, ids=lambda kind: kind.__name__)
 @settings(max_examples=5)
 @given(st.data())
-def test_a_record_is_read_back_as_it_was_written(kind: type, data: st.DataObject) -> None:
-    """Whatever it holds, whole numbers and texts to the last digit and letter."""
+def test_any_record_is_read_back_as_written(kind: type, data: st.DataObject) -> None:
+    """Draw records at random; keep numbers and texts exactly."""
     record = data.draw(any_of(kind))
     encoding: Encoding[Any] = Encoding(kind)
     assert encoding.decode(encoding.encode(record)) == record
@@ -282,10 +280,8 @@ def test_a_record_is_read_back_as_it_was_written(kind: type, data: st.DataObject
 @pytest.mark.parametrize("kind", ENCODED, ids=lambda kind: kind.__name__)
 @settings(max_examples=1)
 @given(st.data())
-def test_a_field_that_is_missing_unknown_or_of_another_type_is_an_error_that_names_it(
-    kind: type, data: st.DataObject
-) -> None:
-    """No field decodes to nothing in silence, those with a default included."""
+def test_missing_unknown_or_mistyped_field_is_refused_by_name(kind: type, data: st.DataObject) -> None:
+    """Check fields with a default, too."""
     encoding: Encoding[Any] = Encoding(kind)
     document = json.loads(encoding.encode(data.draw(any_of(kind))))
     names = [field.name for field in dataclasses.fields(kind)]
@@ -301,8 +297,8 @@ def test_a_field_that_is_missing_unknown_or_of_another_type_is_an_error_that_nam
 
 @settings(max_examples=50)
 @given(st.data())
-def test_a_line_of_any_trial_is_read_back_as_it_was_written(data: st.DataObject) -> None:
-    """Failed and invalid ones too, with every kind of statement."""
+def test_any_trial_line_is_read_back_as_written(data: st.DataObject) -> None:
+    """Draw failed and invalid trials with every kind of statement."""
     result = data.draw(any_of(TrialResult))
     record = TrialRecord(
         key="k", measure="it", kind="stream", direction="one-way", rest="r", block=1,

@@ -1,4 +1,4 @@
-"""Every kind of record, written, read, concluded from and reported in every format: nothing is lost on the way."""
+"""Every kind of record, written, read, analysed and reported in every format, without any loss."""
 
 import csv
 import json
@@ -56,9 +56,9 @@ LIMIT_NAMES = tuple(
     EN.table(f"packets.{table}")
     for table in ("limit_names", "program_limit_names", "own_program_limit_names")
 )
-"""A limit has one name of a device, one of iperf3 and one of a program of the user's own."""
+"""A limit has one name for a device, one for iperf3 and one for a program of the user's own."""
 ALL_BUSY = EN.text("packets.all_busy")
-"""What limited where all CPUs were seen busy, whatever the limit is."""
+"""Limits at which all CPUs may be reported as busy."""
 names = st.sampled_from(
     ["received_bps", "forwarded_fps", "loss_ratio", "cpu_busy_ratio", "made_elsewhere_ns"]
 )
@@ -141,7 +141,7 @@ def record(step: Step, kind: str, **result: Any) -> TrialRecord:
     st.lists(any_series(), max_size=2),
     st.tuples(any_of(Verdict), any_of(TrialWarning), any_of(Failure), any_of(Failure)),
 )
-def test_nothing_is_lost_between_a_measure_and_a_report(
+def test_every_result_of_a_measure_reaches_the_stored_record_and_the_report(
     tmp_path_factory: pytest.TempPathFactory,
     kind: str,
     both: tuple[Metrics, Metrics],
@@ -149,7 +149,7 @@ def test_nothing_is_lost_between_a_measure_and_a_report(
     series: list[Series],
     stated: tuple[Verdict, TrialWarning, Failure, Failure],
 ) -> None:
-    """What is read is what was written, and every format shows it."""
+    """Compare records before and after, and check every format."""
     plan, (verdict, warning, failed, invalid) = plan_of(kind), stated
     folder = create_folder(tmp_path_factory.mktemp("runs"), "all", datetime(2026, 1, 1, tzinfo=UTC))
     folder.write_decision(FILE, plan, {})
@@ -182,7 +182,7 @@ def test_nothing_is_lost_between_a_measure_and_a_report(
 
 
 def in_documents(run: StoredRun, analysis: Analysis) -> None:
-    """Check that JSON and CSV have every figure, with its dimensions, and everything that was stated."""
+    """Check that JSON and CSV have every figure, with its dimensions, and every statement."""
     shown = json.loads(report.show_json(run, analysis))
     for one, trial in zip(run.trials, shown["trials"], strict=True):
         assert [
@@ -207,7 +207,7 @@ def in_documents(run: StoredRun, analysis: Analysis) -> None:
 
 
 def in_texts(run: StoredRun, analysis: Analysis) -> None:
-    """Check that page, Markdown and terminal show the leading figures, and everything that was stated."""
+    """Check that page, Markdown and terminal show the leading figures, and every statement."""
     experiment, screen = parse(FILE, "all.yaml"), Console(file=StringIO(), width=400, record=True)
     screen.print(report.terminal(run, analysis))
     texts = {
@@ -239,5 +239,5 @@ def in_texts(run: StoredRun, analysis: Analysis) -> None:
 
 
 def plain(text: str) -> str:
-    """Return a text without white space, in which lines break, and characters that do not print."""
+    """Return a text without white space and unprintable characters."""
     return "".join(each for each in text if each.isprintable() and not each.isspace())

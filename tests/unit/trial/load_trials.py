@@ -33,7 +33,7 @@ def lab(**dut: object) -> Lab:
 
 
 def simulated(device: Device, seed: int = 1) -> Forwards:
-    """Return what a simulated device does to a load."""
+    """Return the effect of a simulated device on a load."""
     bench = Bench(device, seed)
 
     def forwards(fps: float, duration_ns: int) -> Passed:
@@ -54,7 +54,7 @@ def simulated(device: Device, seed: int = 1) -> Forwards:
 def site(
     measure: Packets, forwards: Forwards, *, cpus: int = 4, broken: str = "", forward: str = "bridge"
 ) -> Site:
-    """Return a standing lab whose device does that; `broken` is an interface that is down."""
+    """Return a lab with that device; `broken` is an interface that is down."""
     transport = FakeAgent(forwards=forwards, clock=VirtualClock(now=1))
     if broken:
         transport.traffic.broken[broken] = (100, "is down")

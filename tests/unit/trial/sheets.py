@@ -1,4 +1,4 @@
-"""Ports, ways and what was sent and received on them, for tests of balance sheets and verdicts."""
+"""Ports, directions, and sent and received counts, for tests of balance sheets and verdicts."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""A standing lab of two machines, for tests that measure nothing on it."""
+"""A lab of two machines, for tests that measure nothing on it."""
 
 from tests.fake_agent.agent import FakeAgent
 

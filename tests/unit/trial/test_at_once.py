@@ -1,4 +1,4 @@
-"""Several measures at once: each has its own outcome, and none counts where one failed."""
+"""Concurrent measures: each has a separate outcome, and none counts if one failed."""
 
 import threading
 
@@ -33,8 +33,8 @@ def parts(**begins_ns: int) -> dict[str, TimedPart]:
     return {name: TimedPart(Measure(kind=name), begin_ns) for name, begin_ns in begins_ns.items()}
 
 
-def test_all_are_under_way_at_the_same_time() -> None:
-    """Each waits for the other: one after the other they would never end."""
+def test_measures_in_a_together_measure_run_concurrently() -> None:
+    """Use a barrier, at which sequential measures would never end."""
     meeting = threading.Barrier(2, timeout=60)
 
     def meet(site: Site, measure: Measure) -> Measured:
@@ -47,15 +47,15 @@ def test_all_are_under_way_at_the_same_time() -> None:
     assert [type(one) for one in found.values()] == [Measured, Measured]
 
 
-def test_series_of_one_that_begins_later_stand_later() -> None:
-    """On the time of the first."""
+def test_series_of_a_later_measure_are_shifted_to_the_time_of_the_first_measure() -> None:
+    """Add the offset of its start."""
     found = measure_at_once(bare_site(), parts(load=1_000_000, probe=0), lambda *_: measured(1))
     times = {name: int(one.series[0].at_ns[0]) for name, one in found.items() if isinstance(one, Measured)}
     assert times == {"load": 1_001_000, "probe": 1000}
 
 
-def test_where_one_fails_the_others_fail_with_it() -> None:
-    """A probe without its load is another measurement."""
+def test_failure_of_one_concurrent_measure_fails_the_others() -> None:
+    """Fail a probe without its load."""
 
     def fail(_: Site, measure: Measure) -> Measured:
         if measure.kind == "load":
@@ -66,8 +66,8 @@ def test_where_one_fails_the_others_fail_with_it() -> None:
     assert found == {"probe": OneAtOnceFailed(measure="load"), "load": OtherFailure(said="no route to host")}
 
 
-def test_a_lost_agent_is_no_failure_of_a_measure() -> None:
-    """The run decides what that means."""
+def test_lost_agent_ends_concurrent_measures_with_agent_lost() -> None:
+    """Leave the decision to the run."""
 
     def lose(_: Site, measure: Measure) -> Measured:
         raise AgentLost("far", measure.kind)
@@ -77,10 +77,10 @@ def test_a_lost_agent_is_no_failure_of_a_measure() -> None:
 
 
 @pytest.mark.parametrize("order", [{"first": 0, "second": 0}, {"second": 0, "first": 0}])
-def test_where_the_lab_of_one_is_unusable_its_reason_counts_and_its_hung_guest_is_known(
+def test_unusable_lab_of_one_concurrent_measure_determines_the_reason(
     order: dict[str, int],
 ) -> None:
-    """The other disk hangs off the guest that is powered off: that its agent is lost is no reason of its own."""
+    """Report the hanging guest instead of the lost agent of the other disk."""
     silent = DiskServerSilent(
         program="fio",
         machine="dut",

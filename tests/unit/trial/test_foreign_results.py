@@ -1,4 +1,4 @@
-"""What a measure of another package returns wrongly fails its trial, with package and reason."""
+"""An invalid result of a plugin measure fails its trial, with package and reason."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -54,7 +54,7 @@ CASES: dict[str, tuple[object, str]] = {
     ),
     "unit that contradicts": (
         replace(GOOD, metrics=Metrics([Metric("received_bps", "byte/s", 1.0)])),
-        "metric received_bps has unit byte/s, but its name implies bit/s",
+        "metric received_bps has unit byte/s, but its name implies the unit bit/s",
     ),
     "dimension with a bidirectional control": (
         replace(GOOD, metrics=Metrics([Metric("rate", "s", 1.0, Dimensions(part="a\u202eb"))])),
@@ -81,38 +81,38 @@ CASES: dict[str, tuple[object, str]] = {
     "series of numbers": (replace(GOOD, series=(5,)), "series is of type int; allowed: Series"),
     "file elsewhere": (
         replace(GOOD, files={"/../../escaped": b"x"}),
-        "end of a file's name is '/../../escaped'",
+        "end of a file name is '/../../escaped'",
     ),
     "file of text": (replace(GOOD, files={"a.txt": "x"}), "file a.txt is of type str; allowed: bytes"),
     "verdict in words": (replace(GOOD, verdict="fast"), "verdict is of type str; allowed: Verdict or None"),
     "packets in words": (replace(GOOD, packets="x"), "packets is of type str; allowed: PacketTrial or None"),
     "setting with an escape sequence": (
         replace(GOOD, in_effect={"pc": {"mtu": "\x1b[2J"}}),
-        "in_effect is of type dict; allowed: mapping of places to settings",
+        "in_effect is of type dict; allowed: a mapping from a place in the lab",
     ),
     "warning in words": (replace(GOOD, warnings=("slow",)), "warnings is of type str; allowed: TrialWarning"),
 }
 
 
 def measured(returned: Any, monkeypatch: pytest.MonkeyPatch) -> Measured:
-    """Measure by a row of another package that returns this."""
+    """Measure by a plugin row that returns this."""
     return measured_by(
         MeasureKind(model=Other, duration_ns=lambda _: 1, measure=lambda *_: returned), monkeypatch
     )
 
 
 def measured_by(row: Any, monkeypatch: pytest.MonkeyPatch) -> Measured:
-    """Measure by a row of another package."""
+    """Measure by a plugin row."""
     kinds = {"other": replace(row, package="iolab-other 1.0")}
     monkeypatch.setattr(measuring, "measure_kinds", lambda: {**registry.measure_kinds(), **kinds})
     return measuring.measure_once(bare_site(), Other())
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_wrong_result_fails_the_trial_with_package_and_reason(
+def test_invalid_result_of_a_plugin_measure_fails_the_trial_with_package_and_reason(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it is, also where the measure concludes it from what it read."""
+    """Check results of the measure, and of its conclusion."""
     returned, reason = CASES[case]
     row: Any = MeasureKind(model=Other, duration_ns=lambda _: 1, measure=lambda *_: returned)
     with pytest.raises(Failed) as failed:
@@ -136,7 +136,7 @@ class Mute(Exception):
 
 
 def raising(error: BaseException) -> Any:
-    """Return a function that raises this, whatever it is given."""
+    """Return a function that raises this for any arguments."""
 
     def fail(*_: object) -> None:
         raise error
@@ -159,10 +159,10 @@ def raising(error: BaseException) -> Any:
     ],
 )
 @pytest.mark.parametrize("concludes", [False, True])
-def test_whatever_a_package_raises_fails_the_trial_with_its_name(
+def test_any_exception_of_a_plugin_measure_fails_the_trial_with_its_package(
     error: BaseException, said: str, concludes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run is not ended by it, and no terminal obeys it."""
+    """Continue the run, and escape the message."""
     fail = raising(error)
     row: Any = MeasureKind(
         model=Other,
@@ -180,10 +180,10 @@ def test_whatever_a_package_raises_fails_the_trial_with_its_name(
     assert shown.isprintable()
 
 
-def test_a_package_states_that_a_trial_failed_in_a_short_printable_text(
+def test_failure_text_of_a_plugin_is_shortened_and_printable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What its users read is its own reason."""
+    """Use the package's own reason."""
     row: Any = MeasureKind(
         model=Other, duration_ns=lambda _: 1, measure=raising(TrialFailed("\x1b[2J" + "z" * 5_000_000))
     )
@@ -193,8 +193,8 @@ def test_a_package_states_that_a_trial_failed_in_a_short_printable_text(
     assert len(str(failed.value)) < 2000
 
 
-def test_an_interrupt_of_the_user_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also while a package measures."""
+def test_keyboard_interrupt_during_a_plugin_measure_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not catch it as an error of the package."""
     row: Any = MeasureKind(model=Other, duration_ns=lambda _: 1, measure=raising(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         measured_by(row, monkeypatch)
@@ -204,21 +204,21 @@ def test_an_interrupt_of_the_user_ends_the_run(monkeypatch: pytest.MonkeyPatch) 
     ("seen", "reason"),
     [
         (Seen(metrics=(Metric("rate_bps", "byte/s", 1.0),)), "metric rate_bps has unit byte/s"),
-        (Seen(files={"../elsewhere": b"x"}), "end of a file's name is '../elsewhere'"),
+        (Seen(files={"../elsewhere": b"x"}), "end of a file name is '../elsewhere'"),
         (Seen(raw=object()), "cannot be stored as JSON"),
         (Seen(series=("x",)), "series is of type str"),  # type: ignore[arg-type]
     ],
 )
-def test_what_an_instrument_of_a_package_returns_wrongly_fails_the_trial_too(seen: Seen, reason: str) -> None:
-    """With its package."""
+def test_invalid_result_of_a_plugin_instrument_fails_the_trial(seen: Seen, reason: str) -> None:
+    """Name the package."""
     with pytest.raises(Failed) as failed:
         check_seen("probe", "iolab-other 1.0", seen)
     assert "probe from package iolab-other 1.0" in in_words(failed.value.failure)
     assert reason in in_words(failed.value.failure)
 
 
-def test_a_right_result_is_recorded_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the version of its methods."""
+def test_valid_result_of_a_plugin_is_recorded_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Store the version of its methods."""
     assert measured(GOOD, monkeypatch).metrics["handshakes_per_s"].value == 5.0
 
 
@@ -226,14 +226,14 @@ def test_a_right_result_is_recorded_as_it_is(monkeypatch: pytest.MonkeyPatch) ->
     ("name", "unit"),
     [("read_bytes_per_s", "byte/s"), ("sent_bps", "bit/s"), ("delay_ns", "ns"), ("handshakes", None)],
 )
-def test_the_end_of_a_name_says_its_unit(name: str, unit: str | None) -> None:
-    """The longest end counts; most names say nothing."""
+def test_suffix_of_a_metric_name_determines_its_unit(name: str, unit: str | None) -> None:
+    """Use the longest suffix; return none for most names."""
     assert unit_in(name) == unit
 
 
 @pytest.mark.parametrize("duration", [-1, 10**30, True, 1.5, None])
-def test_a_plan_is_not_timed_by_an_absurd_duration(duration: Any) -> None:
-    """The command ends, and the package is named."""
+def test_absurd_duration_from_a_plugin_is_refused(duration: Any) -> None:
+    """End the command, and name the package."""
     row: Any = MeasureKind(model=Other, duration_ns=lambda _: duration, measure=None)
     with pytest.raises(UnsupportedError, match=r"'duration_ns' of kind 'other' from iolab-other 1.0"):
         guarded(replace(row, package="iolab-other 1.0")).duration_ns(Other())

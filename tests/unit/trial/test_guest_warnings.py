@@ -1,4 +1,4 @@
-"""Settings in effect, and what a reader must know of the machines."""
+"""Effective settings, and warnings about the machines."""
 
 from dataclasses import replace
 
@@ -23,8 +23,8 @@ USE = GuestUse(
 )
 
 
-def test_an_emulated_computer_counts_as_an_emulated_guest_does() -> None:
-    """Whoever measures between hosts that are emulated themselves reads no performance either."""
+def test_emulated_host_gives_the_same_warning_as_an_emulated_guest() -> None:
+    """Cover measures between emulated hosts."""
     assert guest_warnings({"dut": USE}) == ()
     (told,) = guest_warnings({"dut": USE}, ["pc6"])
     assert told.code == "emulated"
@@ -70,16 +70,18 @@ def part(machine: str, volume: str, disks: str = "[]", inside: str = "[]") -> se
         (part("pc2", LENT, "[{volume: lent, via: user}]"), {"", "router", "pc2vm"}),
     ],
 )
-def test_a_guest_takes_part_where_it_runs_holds_or_may_forward(found: set[str], expected: set[str]) -> None:
-    """One that only stands beside a local disk does not, and marks nothing."""
+def test_guest_takes_part_in_a_disk_trial_if_it_runs_the_program_or_serves_the_disk_or_may_forward(
+    found: set[str], expected: set[str]
+) -> None:
+    """Exclude a guest next to a local disk."""
     assert found == expected
     use = replace(USE, emulated=True)
     warnings = guest_warnings({"pc2vm": use}, part=found)
     assert bool(warnings) == ("pc2vm" in expected)
 
 
-def test_where_nobody_knows_who_takes_part_every_guest_does() -> None:
-    """Frames of a search may pass any of them."""
+def test_every_guest_takes_part_if_the_participants_are_unknown() -> None:
+    """Allow for frames of a search, which may pass any of them."""
     assert guest_warnings({"pc2vm": replace(USE, emulated=True)}, part=None)
 
 
@@ -90,8 +92,8 @@ LAB_OF_GUESTS = Lab(
 )
 
 
-def test_machines_ports_and_processors_have_what_was_read() -> None:
-    """Known names only; a place of which nothing was read is absent."""
+def test_effective_settings_of_machines_ports_and_processors_are_listed() -> None:
+    """List known names only, and no place without a reading."""
     stack = {"net.ipv4.tcp_congestion_control": "bbr", "net.ipv4.unknown": "1"}
     settings = (
         SettingValues("stack", "", stack),

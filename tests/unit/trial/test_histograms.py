@@ -1,4 +1,4 @@
-"""Histograms: quantiles never flatter, and merging forgets nothing."""
+"""Histograms: quantiles never underestimate, and merging loses nothing."""
 
 import pytest
 from hypothesis import given
@@ -11,20 +11,20 @@ NOTHING = Histogram(count=0, sum=0, min=None, max=None, above=0, buckets=())
 
 
 @given(st.lists(st.integers(0, 2**36), min_size=1, max_size=200), st.floats(0.01, 1.0))
-def test_a_quantile_is_never_below_the_truth_and_at_most_1_in_128_above(
+def test_quantile_is_at_most_one_bucket_above_the_true_value_and_never_below(
     values: list[int], share: float
 ) -> None:
-    """Against the sorted values themselves, in the buckets of the contract."""
+    """Compare with the sorted values, in the buckets of the contract."""
     found = histogram(values)
     truth = sorted(values)[max(1, -int(-share * len(values) // 1)) - 1]
     assert truth <= (quantile(found, share) or 0) <= truth * (1 + 1 / 128) + 1
 
 
 @given(st.lists(st.integers(0, 2**36), min_size=1, max_size=200), st.floats(0.01, 1.0))
-def test_an_even_quantile_is_within_1_in_128_of_the_truth_and_of_what_was_seen(
+def test_interpolated_quantile_is_within_1_in_128_of_the_true_value_and_within_the_range(
     values: list[int], share: float
 ) -> None:
-    """On both sides; the largest value is exact."""
+    """Check both sides; the maximum is exact."""
     found = histogram(values)
     truth = sorted(values)[max(1, -int(-share * len(values) // 1)) - 1]
     shown = even_quantile(found, share)
@@ -36,9 +36,8 @@ def test_an_even_quantile_is_within_1_in_128_of_the_truth_and_of_what_was_seen(
 
 @pytest.mark.parametrize("delay_ns", [1_000_000, 2_041_000, 50_000_000, 199_260_000])
 @pytest.mark.parametrize("late", [0, 20])
-def test_on_a_constant_path_the_median_is_not_above_the_mean_by_a_bucket(delay_ns: int, late: int) -> None:
-    """Times scatter by 2 us evenly, a hundredth is late: where a bucket is up to 1 ms wide, the median is right to 1 %
-    of it."""
+def test_median_of_a_constant_path_has_no_bucket_bias(delay_ns: int, late: int) -> None:
+    """Check a constant delay with 2 us of spread and 1 % late frames, in buckets of up to 1 ms."""
     found = histogram([*(delay_ns + scatter for scatter in range(-1_000, 1_000)), *[delay_ns * 2] * late])
     median = even_quantile(found, 0.5)
     assert median is not None
@@ -49,19 +48,19 @@ def test_on_a_constant_path_the_median_is_not_above_the_mean_by_a_bucket(delay_n
 
 
 @given(st.lists(st.integers(0, 2**20), max_size=50), st.lists(st.integers(0, 2**20), max_size=50))
-def test_merging_is_as_if_all_had_been_counted_together(some: list[int], others: list[int]) -> None:
-    """Counts, extremes and buckets."""
+def test_merged_histogram_equals_the_histogram_of_all_values(some: list[int], others: list[int]) -> None:
+    """Compare counts, extremes and buckets."""
     assert merged([histogram(some), histogram(others)]) == histogram([*some, *others])
 
 
-def test_an_empty_histogram_has_no_summary() -> None:
-    """No frame arrived: no figure, not 0."""
+def test_empty_histogram_has_no_summary() -> None:
+    """Return None, not 0."""
     assert summary(NOTHING) is None
     assert quantile(NOTHING, 0.5) is None
 
 
 def histogram(values: list[int]) -> Histogram:
-    """Return the values as the agent counts them."""
+    """Return the values in the agent's histogram format."""
     counts: dict[int, int] = {}
     for value in values:
         shift = max(0, value.bit_length() - 8)

@@ -1,4 +1,4 @@
-"""The table of methods: every metric has a row, and every trial's metrics have the versions of today."""
+"""The table of methods: every metric has a row, and the metrics of every trial have current versions."""
 
 import ast
 import tomllib
@@ -24,7 +24,7 @@ KINDS = sorted({kind for row in METHODS for kind in row.kinds})
 
 
 def metric_names() -> Iterator[str]:
-    """Yield the names that the code gives metrics; what stands in an f-string is x.
+    """Yield the metric names in the code; placeholders of an f-string become x.
 
     Of names that begin with a variable, the calls that give it are looked at: `_times("rtt", ...)`.
     """
@@ -55,34 +55,34 @@ def metric_names() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", sorted(set(metric_names())))
-def test_every_metric_has_a_row(name: str) -> None:
-    """The row that takes whatever a user names is none of them."""
+def test_every_metric_has_a_method_row(name: str) -> None:
+    """Ignore the row for users' own figures."""
     rows = {row.name for kind in KINDS if (row := method_of(name, kind)) is not None}
     assert rows - {"program-figure"}, f"{name}: add a row to METHODS in python/iolab/trial/methods.py"
 
 
-def test_names_of_rows_are_unique_and_versions_count_from_1() -> None:
-    """CHANGELOG and the record name methods by them."""
+def test_method_names_are_unique_and_versions_start_at_1() -> None:
+    """Check names that changelog and record use."""
     assert len({row.name for row in METHODS}) == len(METHODS)
     assert all(row.version >= 1 for row in METHODS)
 
 
 @pytest.mark.parametrize("row", METHODS, ids=lambda row: row.name)
-def test_no_row_hides_another(row: methods.MetricMethod) -> None:
-    """Of the rows that have a metric the first counts: each name of each row finds its own row."""
+def test_no_method_row_hides_another(row: methods.MetricMethod) -> None:
+    """Find each row by its names, although the first match counts."""
     for kind in row.kinds or ("no kind of iolab",):
         for name in row.metrics:
             assert method_of(name.replace("*", "x").replace("?", "1"), kind) is row
 
 
-def test_the_same_name_is_another_method_in_another_kind() -> None:
-    """Loss of datagrams, of frames, of echoes and of transactions."""
+def test_loss_ratio_has_a_different_method_for_each_kind_of_measure() -> None:
+    """Check datagrams, frames, echoes and transactions."""
     found = {kind: method_of("loss_ratio", kind) for kind in ("stream", "latency", "ping", "rr")}
     assert len({row.name for row in found.values() if row}) == 4
 
 
-def test_the_metrics_of_a_trial_have_the_versions_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever they said before."""
+def test_trial_metrics_get_the_current_method_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace earlier versions."""
     raised = tuple(
         SimpleNamespace(**{**{f: getattr(row, f) for f in ("name", "metrics", "kinds")}, "version": 7})
         if row.name == "stream-jitter"
@@ -98,8 +98,8 @@ def test_the_metrics_of_a_trial_have_the_versions_of_today(monkeypatch: pytest.M
     assert [metric.method for metric in found] == [7, 1]
 
 
-def test_a_run_by_older_methods_is_told_which_metrics_new_trials_would_not_be_pooled_with() -> None:
-    """By measure and versions; a run by today's methods has nothing to say."""
+def test_run_with_older_method_versions_lists_the_metrics_that_would_not_be_pooled() -> None:
+    """List them by measure and versions; report nothing for current methods."""
     metrics = (Metric("received_bps", "bit/s", 1.0), Metric("retransmits", "count", 1.0))
 
     def run(*methods: Method) -> StoredRun:
@@ -119,7 +119,7 @@ def test_a_run_by_older_methods_is_told_which_metrics_new_trials_would_not_be_po
 
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kind and an instrument of another package that state versions."""
+    """Provide a kind and an instrument of another package that state versions."""
 
     def kinds(stated: Mapping[str, int]) -> Mapping[str, SimpleNamespace]:
         return {"theirs": SimpleNamespace(methods=stated)}
@@ -133,12 +133,12 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> None:
     [("theirs_per_s", 3), ("queue_ratio", 4), ("switches_per_s", 5), ("unheard_of", 1), ("idle_ratio", 1)],
 )
 @pytest.mark.usefixtures("rows")
-def test_another_packages_row_states_its_versions(metric: str, version: int) -> None:
-    """Its own take precedence over the table; what nobody states is 1."""
+def test_plugin_row_states_its_method_versions(metric: str, version: int) -> None:
+    """Prefer its versions to the table's; default to 1."""
     assert version_of.__wrapped__(metric, "theirs") == version
 
 
 @pytest.mark.parametrize("name", sorted(tomllib.loads(WORDS.read_text())["metrics"]))
-def test_every_metric_and_series_that_has_words_has_a_unit(name: str) -> None:
-    """By the end of its name, or by the table of units."""
+def test_every_described_metric_and_series_has_a_unit(name: str) -> None:
+    """Use the suffix of its name, or the table of units."""
     assert unit_of(name)

@@ -1,4 +1,4 @@
-//! Answer `command.run`, `netns.create` and `netns.delete`: programs that run to their end.
+//! Verbs `command.run`, `netns.create` and `netns.delete`, which run a program and wait for it to exit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::programs::launch::Place;
 use crate::programs::spawn::{check_words, Program};
 use crate::verbs::{verb, Verb};
 
-/// The methods of commands and namespaces.
+/// Return the verbs for commands and namespaces.
 pub fn verbs() -> [Verb; 3] {
     [
         verb("command.run", |host, params| run(host, params)),
@@ -33,7 +33,10 @@ pub fn run(host: &Host, params: CommandRun) -> Answer<CommandEnded> {
     check_capture(params.capture_bytes)?;
     let place = Place::of(params.netns)?;
     let change = match (params.undo, params.undo_key) {
-        (None, None) => None,
+        (None, None) => {
+            host.check_current()?;
+            None
+        }
         (Some(undo), Some(undo_key)) => {
             check_words(&params.argv, &params.env)?;
             check_undo(&undo)?;
@@ -57,7 +60,7 @@ pub fn run(host: &Host, params: CommandRun) -> Answer<CommandEnded> {
     };
     let begun = host.begin(program);
     if let (Err(_), Some((_, sequence))) = (&begun, &change) {
-        // It was never started, so it changed nothing.
+        // The program was never started, so it changed nothing.
         host.mark_undone(*sequence)?;
     }
     let ran = begun?.finish(Duration::from_millis(params.timeout_ms))?;
@@ -70,7 +73,7 @@ pub fn run(host: &Host, params: CommandRun) -> Answer<CommandEnded> {
     })
 }
 
-/// Refuse an undo that could never be done: it would leave the host dirty for good.
+/// Refuse an undo action that can never succeed: it would leave the host changed permanently.
 fn check_undo(undo: &Undo) -> Answer<()> {
     match undo {
         Undo::Command { argv, .. } => check_words(argv, &BTreeMap::new())?,
@@ -87,7 +90,7 @@ pub fn create_netns(host: &Host, params: &NetnsName) -> Answer<Done> {
     let name = params.name.as_str();
     netns::check_name(name)?;
     let _change = host.may_change()?;
-    // Two requests for one name would take the entry for each other's.
+    // With two concurrent requests for one name, each would mistake the other's journal entry for its own.
     if netns::exists(name) || !lock(&host.making).insert(name.to_owned()) {
         return Err(exists_already(name));
     }
@@ -100,7 +103,7 @@ fn make_netns(host: &Host, name: &str) -> Answer<()> {
     let sequence = host.record(&format!("netns:{name}"), Undo::Netns { name: name.to_owned() })?;
     let added = run_ip(host, &["ip", "netns", "add", name], name);
     if added.as_ref().is_err_and(|error| error.message.contains("File exists")) {
-        // Somebody else made it since we looked; it is theirs.
+        // A different program created the namespace after the check, so the namespace must not be removed.
         host.mark_undone(sequence)?;
         return Err(exists_already(name));
     }
@@ -134,7 +137,7 @@ pub fn delete_netns(host: &Host, params: &NetnsName) -> Answer<Done> {
         return Err(ErrorObject::unknown(message, name));
     }
     remove_netns(host, name).map_err(|reason| ErrorObject::refused(reason, None, netns::path(name)))?;
-    // What was changed inside has gone with it.
+    // The changes inside the namespace were removed together with it.
     let moot = |undo: &Undo| undo.inside() == Some(name) || is_itself(undo);
     let changes = lock(&host.journal).live().to_vec();
     for change in changes.iter().filter(|change| moot(&change.undo)) {
@@ -143,9 +146,9 @@ pub fn delete_netns(host: &Host, params: &NetnsName) -> Answer<Done> {
     Ok(Done {})
 }
 
-/// In the agent's own new namespace the loopback is down.
+/// Bring up the loopback interface in the agent's new network namespace.
 pub fn bring_up_loopback(host: &Host) {
-    // Without it only programs that talk to themselves in that namespace fail, and they say so.
+    // A failure affects only programs that use the loopback of this namespace, and they report it.
     let _ = run_ip(host, &["ip", "link", "set", "lo", "up"], "");
 }
 

@@ -1,4 +1,4 @@
-//! Answer `folder.create` and `folder.delete`: scratch folders below the state folder, and nowhere else.
+//! Verbs `folder.create` and `folder.delete`, which work only on scratch folders in the state folder.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -14,7 +14,7 @@ use crate::kernel::faults::{refused, Answer};
 use crate::kernel::sync::lock;
 use crate::verbs::{verb, Verb};
 
-/// The methods of folders.
+/// Return the verbs for folders.
 pub fn verbs() -> [Verb; 2] {
     [
         verb("folder.create", |host, params| create(host, &params)),
@@ -29,7 +29,7 @@ pub fn create(host: &Host, params: &FolderName) -> Answer<FolderMade> {
     let _change = host.may_change()?;
     let undo_key = format!("folder:{name}");
     let shown = shown_folder(host).join(name).to_string_lossy().into_owned();
-    // Two requests for one name would take the entry for each other's.
+    // With two concurrent requests for one name, each would mistake the other's journal entry for its own.
     if entry(host, name).is_some() || !lock(&host.making).insert(undo_key.clone()) {
         let message = format!("making folder '{name}': it exists already");
         return Err(ErrorObject::refused(message, Some(nix::libc::EEXIST), shown));
@@ -42,11 +42,12 @@ pub fn create(host: &Host, params: &FolderName) -> Answer<FolderMade> {
 fn make(host: &Host, name: &str, undo_key: &str) -> Answer<()> {
     let sequence = host.record(undo_key, Undo::Folder { name: name.to_owned() })?;
     let path = folder(host).join(name);
-    // Nobody else works here and no journal is open: what has that name is of an earlier boot.
+    // No other agent uses this folder and no journal has an entry for it, so an existing folder with this
+    // name is from an earlier boot.
     let made =
         remove_tree(&path).and_then(|()| make_private(&folder(host))).and_then(|()| make_private(&path));
     made.map_err(|error| {
-        // It was not made; should this fail too, undoing it is harmless.
+        // The folder was not created. If its journal entry cannot be marked as undone either, the undo is harmless.
         let _ = host.mark_undone(sequence);
         refused("making folder", &shown_folder(host).join(name).to_string_lossy(), &error)
     })
@@ -67,14 +68,14 @@ pub fn delete(host: &Host, params: &FolderName) -> Answer<Done> {
     Ok(Done {})
 }
 
-/// Remove a scratch folder with all that is in it; one that is not there counts as removed.
+/// Remove a scratch folder and its contents; a missing folder counts as removed.
 pub fn remove(host: &Host, name: &str) -> Result<(), String> {
-    // Also of a journal that somebody may have written to: a name that is a path leads elsewhere.
+    // Check the name again, because a manipulated journal could contain a path that leads outside the folder.
     check_name(name).map_err(|error| error.message)?;
     remove_tree(&folder(host).join(name)).map_err(|error| format!("removing folder '{name}': {error}"))
 }
 
-/// Refuse what cannot be a folder's name.
+/// Refuse an invalid folder name.
 pub fn check_name(name: &str) -> Answer<()> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let fits = (1..=LONGEST_NAME_BYTES).contains(&name.len()) && name.bytes().all(plain);
@@ -90,7 +91,7 @@ fn entry(host: &Host, name: &str) -> Option<u64> {
     lock(&host.journal).live().iter().find(|change| is_it(&change.undo)).map(|change| change.sequence)
 }
 
-/// Where scratch folders are, reached so that no other folder can take the state folder's place.
+/// Return the parent of the scratch folders, as a path that stays valid if the state folder is replaced.
 fn folder(host: &Host) -> PathBuf {
     if host.author.rootless {
         return shown_folder(host);
@@ -98,7 +99,8 @@ fn folder(host: &Host) -> PathBuf {
     host.state.folders()
 }
 
-/// The same by the name that programs can use. A rootless agent's new `/run` may hide the state folder, so it has another there.
+/// Return the parent of the scratch folders as a path for programs. The new `/run` of a rootless agent may
+/// hide the state folder, so a rootless agent uses a different parent.
 fn shown_folder(host: &Host) -> PathBuf {
     if host.author.rootless {
         return Path::new(ROOTLESS_FOLDER).into();
@@ -121,7 +123,8 @@ fn remove_tree(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// In the agent's own mount namespace.
+/// Parent of the scratch folders in the mount namespace of a rootless agent.
 const ROOTLESS_FOLDER: &str = "/run/f";
-/// A socket's path has at most 107 bytes, some of which are the sockets' own names.
+/// Maximum length of a folder name in bytes. A socket path has at most 107 bytes, and the file name of the
+/// socket needs some of them.
 const LONGEST_NAME_BYTES: usize = 40;

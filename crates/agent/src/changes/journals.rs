@@ -1,5 +1,6 @@
-//! Answer `journal.list` and `journal.undo`, for the agent's own journal and for those of dead agents.
+//! Verbs `journal.list` and `journal.undo`, for this agent's journal and for the journals of dead agents.
 
+use std::io::ErrorKind;
 use std::sync::Mutex;
 
 use iolab_protocol::calls::{JournalList, JournalUndo};
@@ -14,7 +15,7 @@ use crate::kernel::procfs::{kill_remains, Remains};
 use crate::kernel::sync::lock;
 use crate::verbs::{verb, Verb};
 
-/// The methods of journals.
+/// Return the verbs for journals.
 pub fn verbs() -> [Verb; 2] {
     [
         verb("journal.list", |host, params| list(host, &params)),
@@ -22,7 +23,7 @@ pub fn verbs() -> [Verb; 2] {
     ]
 }
 
-/// The agent's own journal.
+/// Name of this agent's journal in requests.
 const OWN: &str = "self";
 
 /// Answer `journal.list`.
@@ -43,12 +44,13 @@ pub fn undo(host: &Host, params: &JournalUndo) -> Answer<UndoReport> {
     undo_dead(host, &params.journal, keys)
 }
 
-/// Undo the changes of a dead agent, with what it held locked meanwhile: nobody at work is touched.
+/// Undo the changes of a dead agent. The resources of the dead agent are locked during the undo, so that no running
+/// agent is affected.
 pub fn undo_dead(host: &Host, id: &str, keys: Option<&[String]>) -> Answer<UndoReport> {
     let _change = host.begin_change()?;
     let journal = open(host, id)?;
     let _held = host.borrow(id, journal.holding())?;
-    // Another agent may have undone it before it was ours alone.
+    // Before the resources were locked, a different agent may have undone the journal.
     let journal = Mutex::new(open(host, id)?);
     let report = undo_changes(host, &journal, keys);
     if lock(&journal).live().is_empty() {
@@ -65,6 +67,9 @@ fn open(host: &Host, id: &str) -> Answer<Journal> {
         return Err(unknown());
     }
     let path = file_path(&host.state.journals(), id);
-    let opened = Journal::open(&path).map_err(|error| refused("opening the journal", id, &error))?;
-    opened.ok_or_else(unknown)
+    match Journal::open(&path) {
+        // A different agent has undone the journal in the meantime.
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(unknown()),
+        opened => opened.map_err(|error| refused("opening the journal", id, &error))?.ok_or_else(unknown),
+    }
 }

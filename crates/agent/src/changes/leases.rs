@@ -1,26 +1,34 @@
-//! Answer `lease.take`: end a holder that is stopped, undo what dead holders left, then hold all that is asked for, or nothing.
+//! Verb `lease.take`: kill stopped holders, undo the changes of dead holders, then lock all requested
+//! resources or none.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
-use iolab_protocol::lease::{Holder, LeaseTake, Leased};
+use iolab_protocol::lease::{Holder, LeaseTake, Leased, Resource};
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject};
 
 use crate::changes::journals::undo_dead;
 use crate::host::journal::{Author, Holding};
-use crate::host::leases::{conflicts, is_name, merged};
-use crate::host::Host;
+use crate::host::leases::{is_name, merged, HOST};
+use crate::host::{Host, Obstacle};
 use crate::kernel::faults::Answer;
 use crate::kernel::procfs::{end_process, stat};
 use crate::verbs::{verb, Verb};
 
-/// The method of leases.
+/// Return the verb for leases.
 pub fn verbs() -> [Verb; 1] {
     [verb("lease.take", |host, params| take(host, &params))]
 }
 
-/// All agents that hold leases, for people.
+/// Return all agents that hold leases, in the form shown to the user.
 pub fn holders(host: &Host) -> Answer<Vec<Holder>> {
     Ok(host.holders()?.into_iter().map(|(author, holding)| shown(&author, holding)).collect())
+}
+
+/// Return the process ID of the agent that has exclusive use of the host.
+pub fn busy_pid(holders: &[Holder]) -> Option<u32> {
+    let alone = |one: &Resource| one.name == HOST && !one.shared;
+    holders.iter().find(|holder| holder.resources.iter().any(alone)).map(|holder| holder.pid)
 }
 
 fn take(host: &Host, params: &LeaseTake) -> Answer<Leased> {
@@ -36,9 +44,10 @@ fn take(host: &Host, params: &LeaseTake) -> Answer<Leased> {
     let mut leased = Leased { number: 0, ended: Vec::new(), undone: 0 };
     for _ in 0..TRIES {
         leased.undone += undo_what_is_in_the_way(host, params)?;
-        match host.lease(&params.lab, params.resources.clone())? {
+        match host.lease(&params.lab, &params.resources)? {
             Ok(number) => return Ok(Leased { number, ..leased }),
-            Err(name) => {
+            Err(Obstacle::Left) => thread::sleep(PAUSE), // an exited holder is detected after a short delay
+            Err(Obstacle::Held(name)) => {
                 let ended = end_stopped(host, params)?;
                 if ended.is_empty() {
                     return Err(held_by_others(host, params, &name)?);
@@ -51,13 +60,11 @@ fn take(host: &Host, params: &LeaseTake) -> Answer<Leased> {
 }
 
 fn undo_what_is_in_the_way(host: &Host, params: &LeaseTake) -> Answer<u64> {
-    let wanted = merged(&params.resources);
     let mut undone = 0;
-    for left in host.left()?.into_iter().filter(|left| left.is_in_the_way(&wanted)) {
-        let journal = left.predecessor.journal;
+    for journal in host.left_in_the_way(&merged(&params.resources))? {
         let report = match undo_dead(host, &journal, None) {
             Ok(report) => report,
-            // Another agent has undone it, or does so now.
+            // A different agent has undone the journal or is undoing it now.
             Err(error) if error.code == ErrorCode::Unknown => continue,
             Err(error) if error.code == ErrorCode::Busy => {
                 return Err(held_by_others(host, params, "what a dead agent left")?);
@@ -77,10 +84,11 @@ fn undo_what_is_in_the_way(host: &Host, params: &LeaseTake) -> Answer<u64> {
     Ok(undone)
 }
 
-/// End the holders in the way that have been stopped for long enough; their processes.
+/// Kill the holders of the requested resources that have been stopped for at least `stopped_ms`. Return their
+/// process IDs.
 fn end_stopped(host: &Host, params: &LeaseTake) -> Answer<Vec<u32>> {
     let limit = Duration::from_millis(params.stopped_ms);
-    let in_the_way = in_the_way(host, params)?;
+    let in_the_way = host.in_the_way(&params.resources)?;
     let mut ended = Vec::new();
     for (author, _) in in_the_way {
         if host.stopped_for(&author, is_stopped(&author), Instant::now()).is_none_or(|time| time < limit) {
@@ -94,17 +102,8 @@ fn end_stopped(host: &Host, params: &LeaseTake) -> Answer<Vec<u32>> {
     Ok(ended)
 }
 
-fn in_the_way(host: &Host, params: &LeaseTake) -> Answer<Vec<(Author, Holding)>> {
-    let wanted = merged(&params.resources);
-    let found = host.holders()?.into_iter().filter_map(|(author, holding)| {
-        let resources = conflicts(&wanted, &holding.resources);
-        (!resources.is_empty()).then_some((author, Holding { resources, ..holding }))
-    });
-    Ok(found.collect())
-}
-
 fn held_by_others(host: &Host, params: &LeaseTake, name: &str) -> Answer<ErrorObject> {
-    let in_the_way = in_the_way(host, params)?;
+    let in_the_way = host.in_the_way(&params.resources)?;
     let holders: Vec<Holder> =
         in_the_way.into_iter().map(|(author, holding)| shown(&author, holding)).collect();
     let of = holders.iter().map(|one| format!("'{}' (process {})", one.lab, one.pid)).collect::<Vec<_>>();
@@ -123,5 +122,6 @@ fn is_stopped(author: &Author) -> bool {
 }
 
 const MOST: usize = 4096;
-const TRIES: usize = 20;
+const TRIES: usize = 200;
+const PAUSE: Duration = Duration::from_millis(5);
 const END_LIMIT: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! What requests change on the host, and how all of it is taken back.
+//! Changes that requests make to the host, and the undo of these changes.
 
 pub mod commands;
 pub mod folders;

@@ -1,5 +1,6 @@
-//! Keeps the XDP programs that ports replace, so that they come back even if this agent is killed: each is pinned in a BPF file
-//! system in the state folder, which is there until no program is kept any more. Putting one back is a command like any other undo.
+//! Keeps the XDP programs that ports replace, so that they can be restored even if this agent is killed. Each
+//! program is pinned in a BPF file system in the state folder, which is mounted as long as a program is kept.
+//! An undo command in the journal attaches the program again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,20 +19,21 @@ use crate::kernel::faults::{refused, refused_errno, Answer};
 use crate::kernel::netns;
 use crate::kernel::sync::lock;
 
-/// What statfs(2) says of a BPF file system.
+/// File system type that statfs(2) reports for a BPF file system.
 const BPF_MAGIC: FsType = FsType(0xcafe_4a11);
 const MOUNTED: &str = "programs";
 
-/// One at a time: the file system is shared.
+/// Lock that protects the BPF file system, which all requests share.
 static KEEPING: Mutex<()> = Mutex::new(());
 
-/// Before `port` replaces a program, keep it and journal how it is put back. Gives the entry's place where there is one.
+/// Before `port` replaces a program, pin the program and record its undo in the journal. Return the sequence
+/// number of the entry, if any.
 pub fn keep(host: &Host, port: &PortParams) -> Answer<Option<u64>> {
     if !port.force || port.path == PathChoice::AfPacket {
         return Ok(None);
     }
     let netns = port.netns.as_deref();
-    // What is wrong with the interface is reported when the port is opened.
+    // If the interface has a problem, the later opening of the port reports it.
     let present = netns::within(netns, || Ok(attached_program(&port.interface)))?;
     let Some((program_id, native)) = present else { return Ok(None) };
     let _one_at_a_time = lock(&KEEPING);
@@ -48,7 +50,8 @@ pub fn keep(host: &Host, port: &PortParams) -> Answer<Option<u64>> {
     host.record(&key(port), undo)
 }
 
-/// The ports that were to replace programs did not, or have put them back: forget the entries at `sequences`.
+/// Mark the entries at `sequences` as undone, because the ports did not replace the programs or have restored
+/// them.
 pub fn forget(host: &Host, sequences: &[u64]) -> Answer<()> {
     let _one_at_a_time = lock(&KEEPING);
     for &sequence in sequences {
@@ -58,14 +61,14 @@ pub fn forget(host: &Host, sequences: &[u64]) -> Answer<()> {
     Ok(())
 }
 
-/// Put back what `ports` replaced; they have done it themselves when all went well.
+/// Restore the programs that `ports` replaced, if the ports have not already done so.
 pub fn put_back<'a>(host: &Host, ports: impl Iterator<Item = &'a PortParams>) {
     let keys: Vec<String> = ports.filter(|port| port.force).map(key).collect();
     if keys.is_empty() {
         return;
     }
     let _one_at_a_time = lock(&KEEPING);
-    // What fails stays in the journal and is reported when that is undone.
+    // A failed undo stays in the journal and is reported when the journal is undone.
     undo_changes(host, &host.journal, Some(&keys));
     unmount_if_unused(host);
 }
@@ -74,7 +77,7 @@ fn key(port: &PortParams) -> String {
     format!("program:{}:{}", port.netns.as_deref().unwrap_or_default(), port.interface)
 }
 
-/// The file system of kept programs, mounted if need be.
+/// Return the folder of the BPF file system, and mount the file system if necessary.
 fn mounted(host: &Host) -> Answer<PathBuf> {
     let folder = host.state.name.join("bpf");
     let name = folder.to_string_lossy().into_owned();
@@ -99,7 +102,7 @@ fn is_mounted(folder: &Path) -> bool {
     statfs(folder).is_ok_and(|found| found.filesystem_type() == BPF_MAGIC)
 }
 
-/// To be called while `KEEPING` is held.
+/// Unmount the BPF file system if no program is kept. The caller must hold `KEEPING`.
 fn unmount_if_unused(host: &Host) {
     let used = lock(&host.journal).live().iter().any(|change| change.undo_key.starts_with("program:"));
     if !used {

@@ -1,4 +1,4 @@
-//! Kernel settings: files below `/proc/sys` and `/sys`, and the CPUs that take an interrupt.
+//! Kernel settings: files in `/proc/sys` and `/sys`, and interrupt affinities.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use crate::kernel::netns;
 use crate::kernel::sync::lock;
 use crate::verbs::{verb, Verb};
 
-/// The methods of settings.
+/// Return the verbs for settings.
 pub fn verbs() -> [Verb; 2] {
     [
         verb("setting.read", |_, params| read(&params)),
@@ -28,11 +28,17 @@ pub fn read(params: &SettingRead) -> Answer<SettingValue> {
 
 /// Answer `setting.write`.
 pub fn write(host: &Host, params: &SettingWrite) -> Answer<SettingOriginal> {
-    let netns = params.netns.as_deref();
     check_path(&params.path)?;
     let _change = host.may_change()?;
+    write_locked(host, params)
+}
+
+/// Write a setting and record its undo in the journal. The caller must have permission for changes.
+pub fn write_locked(host: &Host, params: &SettingWrite) -> Answer<SettingOriginal> {
+    let netns = params.netns.as_deref();
     let undo_key = undo_key(netns, &params.path);
-    // Held until the original is journalled: a second write must not take the first one's value for it.
+    // The lock is held until the original value is in the journal, so that a concurrent write does not record this
+    // write's value as the original.
     let _one_at_a_time = lock(&WRITING);
     let journalled = lock(&host.journal).find(&undo_key).map(|change| change.undo.clone());
     if let Some(Undo::Write { value: original, .. }) = journalled {
@@ -50,12 +56,12 @@ pub fn write(host: &Host, params: &SettingWrite) -> Answer<SettingOriginal> {
     written.map(|()| SettingOriginal { original })
 }
 
-/// Of the change of a setting in the journal.
+/// Return the undo key of a setting.
 pub fn undo_key(netns: Option<&str>, path: &str) -> String {
     format!("setting:{}:{path}", netns.unwrap_or_default())
 }
 
-/// The value of a setting without its newline.
+/// Return the value of a setting without its newline.
 pub fn read_value(path: &str, netns: Option<&str>) -> Answer<String> {
     check_path(path)?;
     place(path)(netns, &mut || {
@@ -66,7 +72,7 @@ pub fn read_value(path: &str, netns: Option<&str>) -> Answer<String> {
     })
 }
 
-/// Write a setting without journalling it.
+/// Write a setting without a journal entry.
 pub fn write_value(path: &str, netns: Option<&str>, value: &str) -> Answer<()> {
     check_path(path)?;
     place(path)(netns, &mut || {
@@ -80,7 +86,8 @@ pub fn write_value(path: &str, netns: Option<&str>, value: &str) -> Answer<()> {
 
 type Work<'a> = &'a mut (dyn FnMut() -> Answer<String> + Send);
 
-/// `/proc/sys` follows the namespace of the thread that looks, `/sys` that of the one that mounted it.
+/// Return the function that enters the namespace for a path. The content of `/proc/sys` depends on the namespace of the
+/// calling thread, and the content of `/sys` on the namespace in which it was mounted.
 fn place(path: &str) -> fn(Option<&str>, Work<'_>) -> Answer<String> {
     if path.starts_with("/sys/") {
         |netns, work| netns::within_with_sys(netns, work)
@@ -89,7 +96,7 @@ fn place(path: &str) -> fn(Option<&str>, Work<'_>) -> Answer<String> {
     }
 }
 
-/// Refuse what is no kernel setting.
+/// Refuse a path that is not a kernel setting.
 pub fn check_path(path: &str) -> Answer<()> {
     let inside = path.starts_with("/proc/sys/") || path.starts_with("/sys/") || is_affinity(path);
     if inside && !path.contains('\0') && path.split('/').all(|part| part != ".." && part != ".") {
@@ -102,13 +109,14 @@ pub fn check_path(path: &str) -> Answer<()> {
     ))
 }
 
-/// Whether a file says which CPUs take an interrupt.
+/// Whether a file is the affinity of an interrupt.
 fn is_affinity(path: &str) -> bool {
     let number = path.strip_prefix("/proc/irq/").and_then(|rest| rest.strip_suffix("/smp_affinity_list"));
     number.is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// What must be written to get `value` back: of a choice such as `always [madvise] never` only the chosen word.
+/// Return the text that restores `value` when it is written: for a selection such as `always [madvise] never`, only the
+/// selected word.
 fn restorable(value: &str) -> &str {
     let chosen = |word: &str| word.len() > 2 && word.starts_with('[') && word.ends_with(']');
     let mut words = value.split_ascii_whitespace();
@@ -118,10 +126,10 @@ fn restorable(value: &str) -> &str {
     }
 }
 
-/// Held from reading an original to journalling it.
+/// Lock that is held from the reading of an original value until the value is in the journal.
 static WRITING: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-/// No setting is longer; a sysfs file is at most a page.
+/// Maximum length of a setting in bytes; a sysfs file has at most one page.
 const LIMIT_BYTES: u64 = 64 * 1024;
 
 #[cfg(test)]
@@ -129,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_below_the_settings_folders_are_settings() {
+    fn only_files_below_the_allowed_settings_folders_are_accepted() {
         for path in
             ["/proc/sys/net/ipv4/ip_forward", "/sys/class/net/eth0/mtu", "/proc/irq/24/smp_affinity_list"]
         {
@@ -153,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_choice_the_chosen_word_is_written_back() {
+    fn selected_word_of_a_setting_with_several_choices_is_restored() {
         assert_eq!(restorable("always [madvise] never"), "madvise");
         assert_eq!(restorable("4096\t131072\t6291456"), "4096\t131072\t6291456");
         assert_eq!(restorable("[none]"), "[none]");

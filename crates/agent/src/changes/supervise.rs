@@ -1,4 +1,4 @@
-//! Processes the controller started and named: start until ready, wait, stop, collect.
+//! Verbs `process.start`, `process.wait` and `process.stop`, for supervised processes, which the controller names.
 
 use std::sync::Arc;
 use std::thread;
@@ -22,7 +22,7 @@ use crate::programs::ready::is_bound;
 use crate::programs::spawn::Program;
 use crate::verbs::{verb, Verb};
 
-/// The methods of processes.
+/// Return the verbs for processes.
 pub fn verbs() -> [Verb; 3] {
     [
         verb("process.start", |host, params| start(host, params)),
@@ -31,7 +31,7 @@ pub fn verbs() -> [Verb; 3] {
     ]
 }
 
-/// Those that run, for the samplers.
+/// Return the running supervised processes, for the samplers.
 pub fn supervised(host: &Host) -> Vec<Supervised> {
     host.processes.each(|name, process| {
         let runs = process.child.end().is_none();
@@ -39,7 +39,7 @@ pub fn supervised(host: &Host) -> Vec<Supervised> {
     })
 }
 
-/// Kill those that run in the namespace `netns` and wait for their end.
+/// Kill the processes in the namespace `netns`, and wait until they have exited.
 pub fn kill_in(host: &Host, netns: &str) {
     let inside = host
         .processes
@@ -70,7 +70,8 @@ pub fn start(host: &Host, params: ProcessStart) -> Answer<ProcessStarted> {
     Ok(ProcessStarted { pid, begin_ns, ready_ns, walls })
 }
 
-/// The process, its walls where it is confined, and when it was ready (ns).
+/// Start a process and wait until it is ready. Return the process, its confinement if any, and the time at which it was
+/// ready, in ns.
 fn start_until_ready(host: &Host, params: ProcessStart) -> Answer<(Process, Option<Walls>, u64)> {
     let program_name = params.argv.first().cloned().unwrap_or_default();
     let search = match &params.ready {
@@ -106,7 +107,7 @@ fn start_until_ready(host: &Host, params: ProcessStart) -> Answer<(Process, Opti
     Err(tell_not_ready(&not_ready, child, end, &program_name, params.timeout_ms))
 }
 
-/// Start a program so that its undo is journalled before it does anything.
+/// Record the undo of a program in the journal, and then start the program.
 fn begin(host: &Host, program: Program, id: &str, netns: Option<String>) -> Answer<(Process, Option<Walls>)> {
     let held = host.start(program)?;
     let child = Arc::clone(&held.child);
@@ -145,7 +146,7 @@ fn begin(host: &Host, program: Program, id: &str, netns: Option<String>) -> Answ
 }
 
 enum NotReady {
-    /// It is ready, since that time (ns).
+    /// Time at which the process became ready, in ns.
     No(u64),
     Late,
     Ended,
@@ -224,7 +225,7 @@ pub fn stop(host: &Host, params: &ProcessStop) -> Answer<ProcessEnded> {
 }
 
 fn collect(host: &Host, id: &str, started: &Process, end: End) -> Answer<ProcessEnded> {
-    // Another request may have collected it, and the name may have been given again.
+    // A different request may have collected the process already, and a new process may have the same name.
     let _ = host.processes.take_if(id, |each| Arc::ptr_eq(&each.child, &started.child));
     host.mark_undone(started.sequence)?;
     Ok(ProcessEnded {
@@ -249,8 +250,8 @@ fn signal(signal: StopSignal) -> Signal {
     }
 }
 
-/// How often to look whether a port is bound.
+/// Interval between checks whether a port is bound.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// Longer waits are as good as this, and can be added to the clock.
+/// Upper limit of all timeouts, so that a deadline never overflows the clock.
 const FOREVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 const OUTPUT_BYTES: usize = 4096;

@@ -1,4 +1,4 @@
-//! Take changes back, newest first, and mark them in their journal.
+//! Undo changes, newest first, and mark them as undone in their journal.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -19,8 +19,9 @@ use crate::kernel::sync::lock;
 use crate::programs::launch::Place;
 use crate::programs::spawn::Program;
 
-/// Undo the changes in `journal` whose key is in `keys` (all when absent), newest first; and once more those that failed, after the
-/// rest: a program that waits for a disk ends only when what serves that disk, which was made before it, has ended.
+/// Undo the changes in `journal` with keys in `keys` (all if absent), newest first. Then retry failed undos once: a
+/// process that waits for a disk exits only after the disk's server, which was started before the process, has been
+/// stopped.
 pub fn undo_changes(host: &Host, journal: &Mutex<Journal>, keys: Option<&[String]>) -> UndoReport {
     let _alone = lock(&host.undoing);
     let (author, changes) = {
@@ -78,7 +79,7 @@ fn undo_command(host: &Host, argv: &[String], netns: Option<&str>) -> Result<(),
     }
 }
 
-/// A command for people: of a script among its words only the beginning.
+/// Format a command for the user; long words such as scripts are truncated.
 fn shown(argv: &[String]) -> String {
     let word = |word: &String| match word.char_indices().nth(LONGEST_WORD) {
         Some((end, _)) => format!("{}...", &word[..end]),
@@ -87,7 +88,7 @@ fn shown(argv: &[String]) -> String {
     argv.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Run a command; what it wrote when it failed.
+/// Run a command. Return its output if it failed.
 fn run(host: &Host, argv: &[String], place: Place) -> Result<Option<String>, String> {
     let env = [("LC_ALL".to_owned(), "C".to_owned())].into();
     let program =
@@ -119,18 +120,18 @@ fn undo_write(path: &str, value: &str, netns: Option<&str>) -> Result<(), String
     })
 }
 
-/// Whether a setting that cannot be written back with `errno` says nothing any more.
+/// Whether `errno`, the error of restoring a setting, shows that the setting no longer has any effect.
 fn is_without_effect(path: &str, errno: Option<i32>) -> bool {
     match errno {
-        // The device that it belonged to has gone.
+        // The device of the setting no longer exists.
         Some(nix::libc::ENOENT | nix::libc::ENODEV) => true,
-        // An interface whose NAPI is off has no thread, and refuses to be asked for none.
+        // An interface with NAPI disabled has no NAPI thread and rejects writes to this setting.
         Some(nix::libc::EOPNOTSUPP) => path.starts_with("/sys/class/net/") && path.ends_with("/threaded"),
         _ => false,
     }
 }
 
-/// Remove a namespace; one that is not there counts as removed.
+/// Remove a namespace; a missing namespace counts as removed.
 pub fn remove_netns(host: &Host, name: &str) -> Result<(), String> {
     if !netns::exists(name) {
         return Ok(());
@@ -151,9 +152,10 @@ fn undo_process(pid: u32, start_ticks: u64, author: &Author) -> Result<(), Strin
             let group = nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
             let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
         }
-        // Another process has the number: the group is empty.
+        // A different process has the process ID now, so the process group is empty.
         Some(_) => {}
-        // Its members may have outlived it. The number is not given away while there are any, but may have been before.
+        // Members of the exited process's group may still run. The kernel does not reuse the ID while the group exists,
+        // but the ID may have been reused before.
         None => {
             kill_remains(Remains { journal: &author.journal(), group: Some(pid), rootless: author.rootless });
         }
@@ -168,7 +170,7 @@ fn undo_process(pid: u32, start_ticks: u64, author: &Author) -> Result<(), Strin
     Ok(())
 }
 
-/// Whether a command that failed with `output` says that there is nothing to take back.
+/// Whether the output of a failed undo command shows that the changed object no longer exists.
 fn tells_gone(argv: &[String], output: &str) -> bool {
     let program = argv.first().and_then(|path| path.rsplit('/').next());
     let phrases =
@@ -176,8 +178,8 @@ fn tells_gone(argv: &[String], output: &str) -> bool {
     phrases.into_iter().any(|phrase| output.contains(phrase))
 }
 
-/// What each program says (in the C locale) when the device, the namespace or what was made in it has gone. The same words from
-/// another program can mean anything.
+/// Error messages of each program (in the C locale) for a device, a namespace or an object that no longer
+/// exists. The same messages from a different program may have a different meaning.
 const ALREADY_GONE: [(&str, &[&str]); 5] = [
     (
         "ip",
@@ -225,10 +227,11 @@ const ALREADY_GONE: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// How often what cannot be undone is tried.
+/// Maximum number of attempts to undo a change.
 const PASSES: usize = 2;
 
-/// Destroying a Xen domain takes two seconds in an emulated Dom0, and over ten on a busy computer.
+/// Timeout of an undo command. Destroying a Xen domain takes two seconds in an emulated Dom0, and over ten on
+/// a busy host.
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 const LONGEST_WORD: usize = 80;
 const KILL_LIMIT: Duration = Duration::from_secs(2);
@@ -238,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_without_effect_is_taken_back_but_a_refused_one_is_not() {
+    fn setting_refused_with_eopnotsupp_counts_as_undone_and_one_refused_with_eacces_does_not() {
         use nix::libc::{EACCES, ENOENT, EOPNOTSUPP};
         let threaded = "/sys/class/net/eth0/threaded";
         assert!(is_without_effect(threaded, Some(EOPNOTSUPP)) && is_without_effect(threaded, Some(ENOENT)));
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_for_gone_count_only_from_the_program_they_are_known_of() {
+    fn error_message_about_a_missing_object_is_accepted_only_from_the_program_that_prints_it() {
         let tells = |program: &str, output: &str| tells_gone(&[program.to_owned()], output);
         assert!(tells("/usr/sbin/ip", "Cannot find device \"absent0\""));
         assert!(tells("tc", "Error: Invalid handle."));

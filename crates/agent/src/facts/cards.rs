@@ -1,4 +1,4 @@
-//! How cards are set that have a device behind them, as `ethtool` tells it: versions, coalescing, pause frames.
+//! Settings of physical interfaces from `ethtool`: versions, coalescing, pause frames.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use crate::facts::patience;
 use crate::host::Host;
 use crate::programs::spawn::Program;
 
-/// Add what `ethtool` tells of a card; nothing where it is not installed or does not tell.
+/// Add the settings from `ethtool` to an interface; without `ethtool`, or without its output, they stay
+/// empty.
 pub fn read(host: &Host, card: &mut InterfaceFacts) {
     let name = card.name.clone();
     let versions = labelled(&told(host, "-i", &name));
@@ -24,18 +25,19 @@ fn told(host: &Host, what: &str, name: &str) -> String {
     host.run(program, patience(host)).map(|ran| ran.child.output().stdout).unwrap_or_default()
 }
 
-/// Each `label: value` line.
+/// Parse the `label: value` lines.
 fn labelled(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     lines.map(|(label, value)| (label.trim().to_owned(), value.trim().to_owned())).collect()
 }
 
-/// A value that says something: drivers without firmware print nothing, or N/A.
+/// Return a value if it has content; drivers without firmware print an empty value or N/A.
 fn filled(values: &BTreeMap<String, String>, label: &str) -> Option<String> {
     values.get(label).filter(|value| !value.is_empty() && *value != "N/A").cloned()
 }
 
-/// What `ethtool -c` tells, without what the card does not have; its one line of two switches as two.
+/// Parse the output of `ethtool -c`, without unsupported parameters; its line with two adaptive switches
+/// becomes two entries.
 fn coalescing(text: &str) -> BTreeMap<String, String> {
     let mut found = labelled(text);
     found.retain(|label, value| !label.contains(' ') && value != "n/a" && !value.is_empty());
@@ -50,7 +52,7 @@ fn coalescing(text: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// What `ethtool -a` tells, by the words that `ethtool -A` takes.
+/// Parse the output of `ethtool -a`; the keys of the result are the keywords of `ethtool -A`.
 fn pause(text: &str) -> BTreeMap<String, bool> {
     let found = labelled(text);
     let words = [("autoneg", "Autonegotiate"), ("rx", "RX"), ("tx", "TX")];
@@ -67,7 +69,7 @@ mod tests {
         rx-usecs: 1\nrx-frames: n/a\ntx-usecs:\t50\n\nCQE mode RX: n/a  TX: n/a\n";
 
     #[test]
-    fn coalescing_is_what_the_card_has_of_it() {
+    fn coalescing_settings_that_the_nic_supports_are_parsed() {
         let pairs = [("adaptive-rx", "on"), ("adaptive-tx", "off"), ("rx-usecs", "1"), ("tx-usecs", "50")];
         let expected = pairs.map(|(label, value)| (label.to_owned(), value.to_owned())).into();
         assert_eq!(coalescing(IXGBE_C), expected);
@@ -75,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_frames_are_told_by_the_words_that_set_them() {
+    fn pause_frame_settings_are_parsed_by_their_ethtool_keywords() {
         let text = "Pause parameters for eth0:\nAutonegotiate:\toff\nRX:\t\ton\nTX:\t\ton\n";
         let expected = [("autoneg", false), ("rx", true), ("tx", true)];
         assert_eq!(pause(text), expected.map(|(word, on)| (word.to_owned(), on)).into());
@@ -83,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_say_nothing_are_none() {
+    fn empty_or_unavailable_versions_are_none() {
         let i40e = labelled(
             "driver: i40e\nversion: 6.1.0\nfirmware-version: 8.30 0x8000a49d\nbus-info: 0000:01:00.0\n",
         );

@@ -1,9 +1,10 @@
-//! Daemons that change what is measured: they move interrupts to other CPUs, or set interfaces that a lab uses.
+//! Daemons that disturb measurements: they move interrupts to different CPUs, or configure interfaces of the
+//! lab.
 
 use std::fs;
 use std::path::Path;
 
-/// The names of those that are looked for, as `/proc/PID/comm` has them: at most 15 characters.
+/// Names of the detected daemons as in `/proc/PID/comm`, which has at most 15 characters.
 const KNOWN: [&str; 8] = [
     "irqbalance",
     "NetworkManager",
@@ -15,7 +16,7 @@ const KNOWN: [&str; 8] = [
     "power-profiles-",
 ];
 
-/// Those that run, by name, each once.
+/// Return the names of the running daemons, each once.
 pub fn running(proc: &Path) -> Vec<String> {
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();
     let processes = entries.filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok());
@@ -25,7 +26,8 @@ pub fn running(proc: &Path) -> Vec<String> {
     known.map(|name| (*name).to_owned()).collect()
 }
 
-/// The daemon that manages an interface, by the state files that `NetworkManager` and systemd-networkd keep below `/run`.
+/// Return the daemon that manages an interface, from the state files of `NetworkManager` and systemd-networkd
+/// in `/run`.
 pub fn manager(root: &Path, interface: &str) -> Option<String> {
     let number = fs::read_to_string(root.join("sys/class/net").join(interface).join("ifindex")).ok()?;
     let state = |place: &str, line: &str| {
@@ -50,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn daemons_that_disturb_are_found_by_the_names_of_their_processes() {
+    fn disturbing_daemons_are_found_by_process_name() {
         let root = tempfile::tempdir().unwrap();
         for (path, name) in [
             ("7/comm", "irqbalance\n"),
@@ -64,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_managed_interface_has_its_daemon_and_another_has_none() {
+    fn daemon_is_reported_for_a_managed_interface_and_not_for_an_unmanaged_one() {
         let root = tempfile::tempdir().unwrap();
         for (name, number) in [("eth0", "2"), ("eth1", "3"), ("eth2", "4"), ("eth3", "5")] {
             write(root.path(), &format!("sys/class/net/{name}/ifindex"), &format!("{number}\n"));

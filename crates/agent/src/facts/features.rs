@@ -1,4 +1,5 @@
-//! What the kernel can make, found by making it in a namespace that goes away with the program that tried.
+//! Detection of kernel features: each feature is tried in a temporary network namespace, which is removed
+//! with the program that uses it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::host::Host;
 use crate::programs::launch::Place;
 use crate::programs::spawn::Program;
 
-/// Each feature and the line for `ip -batch` that makes it.
+/// Features, each with the `ip -batch` line that tries it.
 const LINKS: [(&str, &str); 15] = [
     ("link:veth", "link add v0 type veth peer name v1"),
     ("link:bridge", "link add b0 type bridge"),
@@ -32,7 +33,8 @@ const LINKS: [(&str, &str); 15] = [
     ("ip:6", "addr add 2001:2::1/64 dev lo nodad"),
 ];
 
-/// Each feature and the line for `tc -batch` that makes it; the filter needs the htb before it, so it comes second.
+/// Features, each with the `tc -batch` line that tries it. The filter requires the htb qdisc, so it is
+/// second.
 const QUEUES: [(&str, &str); 9] = [
     ("qdisc:htb", "qdisc replace dev lo root handle 1: htb"),
     ("filter:u32", "filter add dev lo parent 1: protocol ip u32 match ip dst 198.18.0.1/32 flowid 1:1"),
@@ -45,13 +47,13 @@ const QUEUES: [(&str, &str); 9] = [
     ("qdisc:etf", "qdisc replace dev lo root handle 5: etf clockid CLOCK_TAI delta 100000"),
 ];
 
-/// Whether the kernel tells this process why it drops packets.
+/// Feature: the kernel reports drop reasons to this process.
 const DROP_REASONS: &str = "trace:drop-reasons";
 
-/// Whether the kernel takes rules from nft: known where there is that program.
+/// Feature: the kernel accepts nftables rules; unknown if nft is not installed.
 const FIREWALL: (&str, [&str; 3]) = ("firewall:nftables", ["nft", "list", "tables"]);
 
-/// Needed by another feature: where it is missing, the other could not be tried.
+/// Prerequisites of features: if the prerequisite is missing, the feature cannot be tried.
 const NEEDS: [(&str, &str); 5] = [
     ("link:vlan", "link:bridge"),
     ("link:macvtap", "link:veth"),
@@ -60,7 +62,7 @@ const NEEDS: [(&str, &str); 5] = [
     ("filter:u32", "qdisc:htb"),
 ];
 
-/// What may control the congestion of TCP: each is given to a socket, which has the kernel load it.
+/// Congestion controls of TCP. Each is set on a socket, so that the kernel loads its module.
 const CONGESTION: [&str; 17] = [
     "reno",
     "cubic",
@@ -81,10 +83,10 @@ const CONGESTION: [&str; 17] = [
     "yeah",
 ];
 
-/// How a shell, and what starts programs, tell that there is none of that name.
+/// Exit status of a shell and of the agent's launcher for a program that does not exist.
 const NO_PROGRAM: i32 = 127;
 
-/// Try every feature.
+/// Try all features.
 pub fn try_all(host: &Host) -> BTreeMap<String, Option<bool>> {
     load_without_devices(host);
     let (links, queues) = std::thread::scope(|scope| {
@@ -105,7 +107,7 @@ pub fn try_all(host: &Host) -> BTreeMap<String, Option<bool>> {
     tried.chain([reasons, firewall]).chain(congestion).collect()
 }
 
-/// Ask for the tables of a namespace that has none; a kernel without the module refuses.
+/// List the nftables tables of an empty namespace; this fails if the kernel lacks the module.
 fn try_firewall(host: &Host) -> Option<bool> {
     let argv = FIREWALL.1.map(str::to_owned).to_vec();
     let program = Program { argv, place: Place::Fresh, capture_bytes: 1024, ..Program::default() };
@@ -113,14 +115,15 @@ fn try_firewall(host: &Host) -> Option<bool> {
     ran.end.ending.exit_status.filter(|status| *status != NO_PROGRAM).map(|status| status == 0)
 }
 
-/// Whether the kernel lets a socket of this process have its congestion controlled so.
+/// Whether the kernel supports a congestion control for sockets of this process.
 fn controls(name: &str) -> bool {
     socket::control_congestion(name).is_ok()
 }
 
-/// Load the modules that make interfaces outside the namespace of the trial when the kernel loads them by itself.
+/// Load modules with parameters that prevent default interfaces. If the kernel loaded them automatically,
+/// they would create interfaces outside the namespace of the test.
 ///
-/// Where that may not be or the kernel has none, the trial shows it.
+/// If loading is not permitted or the kernel lacks a module, the test of the feature fails.
 fn load_without_devices(host: &Host) {
     let absent = |module: &str| !Path::new("/sys/module").join(module).exists();
     for words in [["ifb", "numifbs=0"], ["bonding", "max_bonds=0"]] {
@@ -134,16 +137,17 @@ fn load_without_devices(host: &Host) {
     }
 }
 
-/// Load modules that make an interface in every namespace, unless the kernel is asked not to: that is journalled, for it
-/// concerns the whole computer. Where nothing may be changed now, by whoever it is, nothing is loaded.
+/// Load modules that create a fallback interface in every namespace, after disabling these interfaces. The setting
+/// affects the whole host, so it is in the journal. If the agent cannot lock or write the setting now, load nothing.
 fn load_tunnels(host: &Host, modules: &[&str]) {
+    let Ok(_locked) = host.lock_briefly("setting:net.core.fb_tunnels_only_for_init_net") else { return };
     let nowhere = SettingWrite { path: FALLBACK_TUNNELS.to_owned(), value: NOWHERE.to_owned(), netns: None };
-    if setting::write(host, &nowhere).is_ok() {
+    if setting::write_locked(host, &nowhere).is_ok() {
         for module in modules {
             load(host, &[module]);
         }
     }
-    // What cannot be written back now stays in the journal.
+    // A setting that cannot be restored now stays in the journal.
     undo_changes(host, &host.journal, Some(&[setting::undo_key(None, FALLBACK_TUNNELS)]));
 }
 
@@ -152,7 +156,7 @@ fn load(host: &Host, words: &[&str]) {
     let _ = host.run(Program { argv, ..Program::default() }, patience(host));
 }
 
-/// Where gre and others have an interface by themselves (Linux, net.core).
+/// The sysctl for fallback interfaces of gre and other tunnels (net.core).
 const FALLBACK_TUNNELS: &str = "/proc/sys/net/core/fb_tunnels_only_for_init_net";
 const NOWHERE: &str = "2";
 
@@ -174,7 +178,7 @@ fn try_batch(
     (1..).zip(lines).map(|(number, (feature, _))| (*feature, made(number))).collect()
 }
 
-/// The numbers of the lines that failed, which both programs tell as `Command failed -:3`.
+/// Return the numbers of the failed lines, from messages such as `Command failed -:3` of ip and tc.
 fn failed_lines(errors: &str) -> Vec<usize> {
     let numbers = errors.lines().filter_map(|line| line.strip_prefix("Command failed -:"));
     numbers.filter_map(|number| number.trim().parse().ok()).collect()
@@ -185,19 +189,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn congestion_is_controlled_by_reno_and_by_nothing_unheard_of() {
+    fn reno_is_supported_and_an_unknown_congestion_control_is_not() {
         assert_eq!((controls("reno"), controls("unheard of")), (true, false));
     }
 
     #[test]
-    fn failed_lines_are_found_among_the_reasons() {
+    fn failed_batch_lines_are_found_in_the_error_output() {
         let errors =
             "Error: Unknown device type.\nCommand failed -:3\nRTNETLINK answers: x\nCommand failed -:5\n";
         assert_eq!(failed_lines(errors), [3, 5]);
     }
 
     #[test]
-    fn what_another_needs_comes_before_it() {
+    fn prerequisite_of_a_feature_probe_runs_before_the_probe() {
         let order: Vec<&str> = LINKS.iter().chain(&QUEUES).map(|(feature, _)| *feature).collect();
         let place = |feature: &str| order.iter().position(|each| *each == feature).unwrap();
         assert!(NEEDS.iter().all(|(feature, need)| place(need) < place(feature)));

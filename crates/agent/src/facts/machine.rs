@@ -1,4 +1,4 @@
-//! Facts that are files: the kernel, the processor, memory, interfaces.
+//! Host facts from files: kernel, CPU, memory, interfaces.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,8 +9,8 @@ use nix::sys::utsname::uname;
 
 use crate::kernel::faults::{refused_errno, Answer};
 
-/// Read what files tell; programs, features and settings stay empty. `known_interfaces` are those that were seen before the agent
-/// entered namespaces of its own.
+/// Read the host facts that the kernel provides in files; programs, features and settings stay empty.
+/// `known_interfaces` are the interfaces that were read before the agent entered new namespaces.
 pub fn read(known_interfaces: Option<Vec<InterfaceFacts>>) -> Answer<Facts> {
     let kernel = uname().map_err(|errno| refused_errno("asking for the kernel's name", "uname", errno))?;
     let text = |value: &std::ffi::OsStr| value.to_string_lossy().into_owned();
@@ -44,7 +44,7 @@ pub fn read(known_interfaces: Option<Vec<InterfaceFacts>>) -> Answer<Facts> {
     })
 }
 
-/// The interfaces `/sys` shows, by name.
+/// Return the interfaces in `/sys`, sorted by name.
 pub fn interfaces() -> Vec<InterfaceFacts> {
     let entries = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     let mut interfaces: Vec<InterfaceFacts> = entries.filter_map(|entry| interface(&entry.path())).collect();
@@ -81,7 +81,8 @@ struct Evidence<'a> {
     processor: &'a str,
 }
 
-/// The hypervisor, by the names systemd-detect-virt uses; `none` on bare metal; `None` where nothing tells.
+/// Return the hypervisor under the names of systemd-detect-virt: `none` on bare metal; `None` if it is
+/// unknown.
 fn virtualization(evidence: &Evidence<'_>) -> Option<String> {
     const VENDORS: [(&str, &str); 7] = [
         ("QEMU", "qemu"),
@@ -108,7 +109,7 @@ fn virtualization(evidence: &Evidence<'_>) -> Option<String> {
     Some(known.map_or("unknown", |(_, name)| name).to_owned())
 }
 
-/// What the machine says of its firmware; `None` where it says nothing.
+/// Return the vendor, version and date of the machine's firmware; `None` if they are unknown.
 fn firmware(read: impl Fn(&str) -> Option<String>) -> Option<String> {
     let parts = ["vendor", "version", "date"].map(|part| read(part).unwrap_or_default().trim().to_owned());
     let said: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
@@ -119,7 +120,7 @@ fn file(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// The value behind `label` and a colon, as in `/proc/cpuinfo`.
+/// Return the value after `label` and a colon, as in `/proc/cpuinfo`.
 fn labelled<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hypervisor_is_told_from_what_it_leaves_in_the_guest() {
+    fn hypervisor_is_detected_from_guest_files() {
         assert_eq!(seen(Some("xen\n"), None, "tsc xen", METAL).as_deref(), Some("xen"));
         assert_eq!(seen(None, None, "tsc kvm-clock", GUEST).as_deref(), Some("kvm"));
         assert_eq!(seen(None, Some("VMware, Inc."), "tsc", GUEST).as_deref(), Some("vmware"));
@@ -167,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_says_nothing_of_its_firmware_has_none() {
+    fn missing_firmware_information_of_a_machine_is_none() {
         let seen = |part: &str| (part != "date").then(|| format!("{part}\n"));
         assert_eq!(firmware(seen).as_deref(), Some("vendor version"));
         assert_eq!(firmware(|_| None), None);
     }
 
     #[test]
-    fn files_are_understood() {
+    fn load_memory_os_name_and_cpu_model_are_parsed() {
         assert_eq!(load_milli("1.25 0.4 0.3 1/100 5\n"), Some(1250));
         assert_eq!(memory_bytes("MemTotal:       24684084 kB\nMemFree: 1 kB\n"), Some(25_276_502_016));
         assert_eq!(os_name("ID=debian\nPRETTY_NAME=\"Debian 12\"\n").as_deref(), Some("Debian 12"));

@@ -1,4 +1,4 @@
-//! Answer `facts.read`: what this host is and what its kernel can make.
+//! Verb `facts.read`: facts about this host and the features of its kernel.
 
 mod cards;
 mod daemons;
@@ -23,12 +23,12 @@ use crate::host::Host;
 use crate::kernel::faults::Answer;
 use crate::verbs::{verb, Verb};
 
-/// The methods of facts.
+/// Return the verb for facts.
 pub fn verbs() -> [Verb; 1] {
     [verb("facts.read", |host, params| read(host, &params))]
 }
 
-/// Answer `facts.read`; what takes time is done side by side.
+/// Answer `facts.read`; slow parts run in parallel.
 pub fn read(host: &Host, params: &FactsRead) -> Answer<Facts> {
     thread::scope(|scope| {
         let features =
@@ -39,7 +39,7 @@ pub fn read(host: &Host, params: &FactsRead) -> Answer<Facts> {
             .map(|name| (name.clone(), scope.spawn(|| programs::version(host, name))))
             .collect();
         let mut facts = machine::read(host.host_interfaces.clone())?;
-        // Interfaces seen before the agent entered namespaces of its own cannot be asked any more.
+        // Interfaces that were read before the agent entered new namespaces are not accessible any more.
         if host.host_interfaces.is_none() {
             read_cards(host, &mut facts.interfaces);
         }
@@ -67,8 +67,9 @@ fn read_cards(host: &Host, interfaces: &mut [InterfaceFacts]) {
     });
 }
 
-/// How long each program that is asked may take. On a calm computer all take 50 ms; in an emulated guest each takes a second when all
-/// are started at once and modules are loaded, in a guest of that many.
+/// Return the timeout of each program that is run. On an idle host all programs together take 50 ms; in an
+/// emulated guest each takes a second if all start at once and load modules, and longer if several such
+/// guests run.
 fn patience(host: &Host) -> Duration {
     Duration::from_secs(if host.is_init { 15 } else { 5 })
 }

@@ -1,4 +1,4 @@
-//! What interfaces leave to their hardware, as `ethtool` tells it.
+//! Offloads of interfaces, from `ethtool`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,12 +9,14 @@ use crate::facts::patience;
 use crate::host::Host;
 use crate::programs::spawn::Program;
 
-/// Whether an interface has a device behind it; those made of software alone are labs and their like.
+/// Whether an interface belongs to a physical or virtual device; interfaces without a device exist only in
+/// software, such as those of labs.
 pub fn has_device(name: &str) -> bool {
     Path::new("/sys/class/net").join(name).join("device").exists()
 }
 
-/// The features of interface `name` and whether each is active; none where `ethtool` is not installed or does not tell.
+/// Return the features of the interface `name` and whether each is active; empty without `ethtool` or without
+/// its output.
 pub fn read(host: &Host, name: &str) -> BTreeMap<String, bool> {
     let argv = ["ethtool", "--json", "-k", name].map(str::to_owned).to_vec();
     let program = Program { argv, capture_bytes: 65_536, ..Program::default() };
@@ -34,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_active_value_of_each_feature_is_kept() {
+    fn active_value_of_each_offload_is_kept() {
         let told = r#"[ { "ifname": "eth0",
             "tx-checksumming": { "active": true, "fixed": null, "requested": null },
             "tx-checksum-ipv4": { "active": false, "fixed": true, "requested": true } } ]"#;
@@ -46,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_no_json_tell_nothing() {
+    fn output_that_is_not_json_gives_no_offloads() {
         assert_eq!(parse("Cannot get device feature names: No such device"), None);
     }
 }

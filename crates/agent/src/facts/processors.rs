@@ -1,4 +1,4 @@
-//! How the processors are set, read from the files below `/sys/devices/system`.
+//! CPU settings, from the files in `/sys/devices/system`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use iolab_protocol::facts::{IdleState, ProcessorFacts};
 
 const NS_PER_US: u64 = 1000;
 
-/// Read what the kernel tells; `system` is `/sys/devices/system`, or a copy of it.
+/// Read the CPU settings; `system` is `/sys/devices/system`, or a copy of it.
 pub fn read(system: &Path) -> ProcessorFacts {
     let cpu = system.join("cpu");
     let policies = numbered(&cpu.join("cpufreq"), "policy");
@@ -30,7 +30,8 @@ pub fn read(system: &Path) -> ProcessorFacts {
     }
 }
 
-/// Whether cores may run above their nominal frequency: `intel_pstate` tells the contrary, other drivers tell `boost`.
+/// Whether cores may exceed their nominal frequency; `intel_pstate` reports the inverse, other drivers report
+/// `boost`.
 fn turbo(cpu: &Path) -> Option<bool> {
     let refused = text(&cpu.join("intel_pstate/no_turbo")).and_then(|value| switch(&value));
     refused.map(|value| !value).or_else(|| text(&cpu.join("cpufreq/boost")).and_then(|value| switch(&value)))
@@ -48,7 +49,7 @@ fn governors(policies: &[PathBuf]) -> BTreeMap<String, String> {
     found.into_iter().map(|(name, cpus)| (name, ranges(cpus))).collect()
 }
 
-/// The CPUs of each core: each of its CPUs names them all.
+/// Return the CPU list of each core, which is the same in the files of all CPUs of the core.
 fn cores(cpu: &Path) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for each in numbered(cpu, "cpu") {
@@ -66,7 +67,7 @@ fn node(folder: PathBuf) -> Option<(String, String)> {
     Some((name, text(&folder.join("cpulist")).filter(|cpus| !cpus.is_empty())?))
 }
 
-/// The states of the first CPU that nobody has disabled, the lightest first.
+/// Return the enabled idle states of the first CPU, shallowest first.
 fn idle_states(cpu: &Path) -> Vec<IdleState> {
     let states = numbered(&cpu.join("cpu0/cpuidle"), "state").into_iter();
     let state = |folder: PathBuf| {
@@ -78,7 +79,7 @@ fn idle_states(cpu: &Path) -> Vec<IdleState> {
     states.filter_map(state).collect()
 }
 
-/// The folders whose names are a word and a number, by their numbers.
+/// Return the folders whose names consist of a word and a number, sorted by number.
 fn numbered(folder: &Path, word: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let number = |path: &Path| path.file_name()?.to_string_lossy().strip_prefix(word)?.parse::<u32>().ok();
@@ -88,7 +89,7 @@ fn numbered(folder: &Path, word: &str) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// CPUs as the kernel lists them: `0-2,5`.
+/// Format a CPU list as the kernel does: `0-2,5`.
 fn ranges(mut cpus: Vec<u32>) -> String {
     cpus.sort_unstable();
     let mut runs: Vec<(u32, u32)> = Vec::new();
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn two_sockets_with_smt_and_intel_pstate() {
+    fn intel_pstate_with_two_sockets_and_smt_is_parsed() {
         let mut wanted = files(&[
             ("cpu/online", "0-7"),
             ("cpu/smt/active", "1"),
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn one_policy_for_all_and_boost_with_acpi_cpufreq() {
+    fn acpi_cpufreq_with_one_policy_and_boost_is_parsed() {
         let seen = read(
             tree(&files(&[
                 ("cpu/online", "0-3"),
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_machine_without_frequencies_tells_none() {
+    fn virtual_machine_without_cpu_frequencies_has_no_frequency_facts() {
         let seen = read(
             tree(&files(&[
                 ("cpu/online", "0-1"),

@@ -1,10 +1,11 @@
-//! The version line of a program.
+//! Version line of a program.
 
 use crate::facts::patience;
 use crate::host::Host;
 use crate::programs::spawn::Program;
 
-/// The line in which `name` says its version; `None` where it is not installed, empty where it does not say.
+/// Return the version line of the program `name`; `None` if it is not installed, empty if it prints no
+/// version.
 pub fn version(host: &Host, name: &str) -> Option<String> {
     let flags: &[&str] = if BRIEF.contains(&name) { &["-V"] } else { &["--version", "-V"] };
     let mut said = String::new();
@@ -21,10 +22,11 @@ pub fn version(host: &Host, name: &str) -> Option<String> {
     Some(said)
 }
 
-/// Programs that know the short flag only.
+/// Programs that print their version only with the short option `-V`.
 const BRIEF: [&str; 5] = ["ip", "tc", "bridge", "ss", "hdparm"];
 
-/// The first line; of a program that refused the flag, the line of its usage that has the version, where one has.
+/// Return the first line; if the program rejected the option, return the line of its usage text that contains
+/// the version, if any.
 fn version_line(output: &str, succeeded: bool) -> &str {
     let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
     let named = |line: &&str| line.starts_with("Version");
@@ -40,12 +42,12 @@ mod tests {
         "bonnie++: invalid option -- 'V'\nusage:\nbonnie++ [-d scratch-dir]\n\nVersion: 2.00a\n";
 
     #[test]
-    fn a_program_that_knows_the_flag_says_its_version_first() {
+    fn first_nonempty_line_is_the_version_if_the_program_accepts_the_flag() {
         assert_eq!(version_line("\nfio-3.33\nVersion of others\n", true), "fio-3.33");
     }
 
     #[test]
-    fn a_program_that_does_not_may_say_it_in_its_usage() {
+    fn version_is_read_from_the_usage_text_if_the_program_refuses_the_flag() {
         assert_eq!(version_line(USAGE, false), "Version: 2.00a");
         assert_eq!(version_line("cat: invalid option -- 'V'\n", false), "cat: invalid option -- 'V'");
         assert_eq!(version_line("", false), "");

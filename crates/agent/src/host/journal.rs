@@ -1,6 +1,6 @@
-//! The undo journal of one agent: a file of lines, one for each change before it is made, one for each that was taken back.
+//! The undo journal of an agent: a file to which the agent adds a line before each change and after each undo.
 //!
-//! What a file means is computed by [`replay`], which is pure; undoing is done elsewhere.
+//! [`replay`] interprets a file and is pure; a different module executes the undo actions.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,45 +14,45 @@ use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
 use serde::{Deserialize, Serialize};
 
-/// Who wrote a journal.
+/// The agent that wrote a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Author {
-    /// The agent's process.
+    /// Process ID of the agent.
     pub pid: u32,
-    /// When the kernel started it (clock ticks).
+    /// Start time of the process as reported by the kernel, in clock ticks.
     pub start_ticks: u64,
-    /// When it began to work (ns).
+    /// Time at which the agent started its work, in ns.
     pub started_ns: u64,
-    /// The boot it lived in.
+    /// ID of the boot in which the agent ran.
     pub boot_id: String,
-    /// Whether its changes were made in namespaces of its own, which died with it.
+    /// Whether the agent changed only namespaces that it created, which no longer exist after its death.
     pub rootless: bool,
 }
 
 impl Author {
-    /// The journal's id, also its file's name.
+    /// Return the journal's ID, which is also its file name.
     pub fn journal(&self) -> String {
         format!("{}-{}", self.pid, self.start_ticks)
     }
 }
 
-/// What the agent of a journal may change, and the lab that it does this for.
+/// Resources that an agent may change, and its lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
-    /// The lab.
+    /// Name of the lab.
     pub lab: String,
-    /// All that it holds.
+    /// All resources that the agent holds.
     pub resources: Vec<Resource>,
 }
 
-/// What a journal says.
+/// Content of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
-    /// Who wrote it.
+    /// The agent that wrote the journal.
     pub author: Author,
-    /// Its lease; older agents wrote none: they worked alone.
+    /// Lease of the agent; older agents recorded no lease and had exclusive use of the host.
     pub holding: Option<Holding>,
-    /// The changes that are not undone, in the order of doing.
+    /// The changes that have not been undone, in the order in which they were made.
     pub changes: Vec<JournalEntry>,
 }
 
@@ -65,10 +65,9 @@ enum Line {
     Undone(u64),
 }
 
-/// Read a journal's text.
+/// Parse the text of a journal; `None` without an author, because the agent died while it created the file.
 ///
-/// A last line without newline was being written when the agent died: its change was not made yet. Nothing at all can be read
-/// from a journal without an author, which was being made then.
+/// A last line without newline is incomplete: the agent died before it made the change.
 pub fn replay(text: &str) -> Option<Told> {
     let whole = &text[..text.rfind('\n')?];
     let (mut author, mut holding, mut changes) = (None, None, Vec::<JournalEntry>::new());
@@ -78,14 +77,14 @@ pub fn replay(text: &str) -> Option<Told> {
             Ok(Line::Lease(each)) => holding = Some(each),
             Ok(Line::Change(change)) => changes.push(change),
             Ok(Line::Undone(sequence)) => changes.retain(|change| change.sequence != sequence),
-            // Only a damaged disk makes such a line; the others are still worth undoing.
+            // Only a damaged disk causes an unreadable line; the changes in the other lines can still be undone.
             Err(_) => {}
         }
     }
     Some(Told { author: author?, holding, changes })
 }
 
-/// A journal that is written to: an agent's own, or a dead one's while it is being undone.
+/// A journal that is open for writing: this agent's journal, or a dead agent's while it is being undone.
 #[derive(Debug)]
 pub struct Journal {
     author: Author,
@@ -93,14 +92,14 @@ pub struct Journal {
     path: PathBuf,
     file: Option<File>,
     size_bytes: u64,
-    /// Up to where the file has room on its disk. (bytes)
+    /// Space that is reserved for the file on its disk, in bytes.
     reserved_bytes: u64,
     last_sequence: u64,
     live: Vec<JournalEntry>,
 }
 
 impl Journal {
-    /// An empty journal in `folder`; the file is made with the first change.
+    /// Create an empty journal in `folder`; the first change creates the file.
     pub fn new(folder: &Path, author: Author) -> Self {
         let path = file_path(folder, &author.journal());
         Self {
@@ -137,34 +136,35 @@ impl Journal {
         }))
     }
 
-    /// Who wrote it.
+    /// Return the agent that wrote the journal.
     pub fn author(&self) -> &Author {
         &self.author
     }
 
-    /// What its agent may change.
+    /// Return the resources that the agent may change.
     pub fn holding(&self) -> Option<&Holding> {
         self.holding.as_ref()
     }
 
-    /// Write down what the agent may change, before it changes anything.
+    /// Record the resources that the agent may change, before its first change.
     pub fn begin_lease(&mut self, holding: Holding) -> io::Result<()> {
         let before = self.holding.replace(holding);
         self.create().inspect_err(|_| self.holding = before)
     }
 
-    /// The changes that are not undone, in the order of doing.
+    /// Return the changes that have not been undone, in the order in which they were made.
     pub fn live(&self) -> &[JournalEntry] {
         &self.live
     }
 
-    /// The first change of that name that is not undone.
+    /// Return the first change with the given key that has not been undone.
     pub fn find(&self, undo_key: &str) -> Option<&JournalEntry> {
         self.live.iter().find(|change| change.undo_key == undo_key)
     }
 
-    /// Write down how a change will be taken back, before it is made. The same undo under the same key is not written twice:
-    /// the first one, undone last, restores the original. Returns the new entry's place, if there is a new one.
+    /// Record the undo of a change before the change is made. The same undo under the same key is not
+    /// recorded again: the first one, undone last, restores the original. Return the sequence number of a new
+    /// entry.
     pub fn append(&mut self, undo_key: &str, undo: Undo) -> io::Result<Option<u64>> {
         if self.live.iter().any(|change| change.undo_key == undo_key && change.undo == undo) {
             return Ok(None);
@@ -176,7 +176,7 @@ impl Journal {
         Ok(Some(self.last_sequence))
     }
 
-    /// Write down that a change is taken back.
+    /// Record that a change was undone.
     pub fn mark_undone(&mut self, sequence: u64) -> io::Result<()> {
         if self.live.iter().any(|change| change.sequence == sequence) {
             self.write(&Line::Undone(sequence), self.live.len() - 1)?;
@@ -186,7 +186,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Remove the file if nothing is left to undo; another agent that saw this may have done so.
+    /// Remove the file if no change is left to undo; a different agent may have removed it already.
     pub fn remove_if_empty(&mut self) -> io::Result<()> {
         if self.live.is_empty() && self.file.take().is_some() {
             return remove_file_if_there(&self.path);
@@ -194,7 +194,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Write a line, after which `live` changes are to be undone: that they are must find room, however full the disk is then.
+    /// Write a line, and reserve space for the undo lines of `live` changes, in case the disk becomes full.
     fn write(&mut self, line: &Line, live: usize) -> io::Result<()> {
         if self.file.is_none() {
             self.create()?;
@@ -205,26 +205,26 @@ impl Journal {
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
         match written {
             Ok(()) => self.size_bytes += text.len() as u64,
-            // Part of a line may stand there now (a full disk): the next line begins with a new file.
+            // The file may now contain part of a line (disk full): the next line starts a new file.
             Err(_) => self.file = None,
         }
         written
     }
 
-    /// Have room for the file up to `bytes`; what is there stays as long as it is.
+    /// Reserve space for the file up to `bytes`; its length stays unchanged.
     fn reserve(&mut self, bytes: u64) -> io::Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| bytes > self.reserved_bytes) else { return Ok(()) };
         let wanted = bytes.next_multiple_of(RESERVED_BYTES);
         let length = i64::try_from(wanted).unwrap_or(i64::MAX);
         match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, length) {
-            // A file system that reserves nothing takes what comes.
+            // If the file system does not support reservation, continue without it.
             Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => self.reserved_bytes = wanted,
             Err(errno) => return Err(errno.into()),
         }
         Ok(())
     }
 
-    /// Make the file with its author and what is live, so that at no moment a half-made one stands under its name.
+    /// Create the file with its author and its live changes, atomically through a rename.
     fn create(&mut self) -> io::Result<()> {
         let mut text = encode(&Line::Author(self.author.clone()))?;
         if let Some(holding) = &self.holding {
@@ -246,24 +246,24 @@ impl Journal {
 
     fn compact_if_worth(&mut self) {
         if self.size_bytes > COMPACT_BYTES && self.live.len() < COMPACT_ENTRIES {
-            // Where a disk has no room for a second file, the first goes on.
+            // If the disk has no space for a second file, continue with the first.
             let _ = self.create();
         }
     }
 }
 
-/// The ending of a journal's file.
+/// File name extension of a journal.
 pub const EXTENSION: &str = "jsonl";
 
-/// The ending of a journal's file until it is whole.
+/// File name extension of a journal until the file is complete.
 pub const DRAFT_EXTENSION: &str = "draft";
 
-/// The file of the journal `id`.
+/// Return the file of the journal `id`.
 pub fn file_path(folder: &Path, id: &str) -> PathBuf {
     folder.join(format!("{id}.{EXTENSION}"))
 }
 
-/// Remove a file of the journals; another agent may have done so.
+/// Remove a journal file; a different agent may have removed it already.
 pub fn remove_file_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -277,12 +277,13 @@ fn encode(line: &Line) -> io::Result<String> {
     Ok(text)
 }
 
-// Thousands of trials start and stop processes; a journal over this size with few live entries is mostly their history.
+// Labs start and stop thousands of processes; a journal above this size with few live entries is mostly
+// history.
 const COMPACT_BYTES: u64 = 1 << 20;
 const COMPACT_ENTRIES: usize = 500;
-/// The longest line that says that a change is undone. (bytes)
+/// Maximum length of the line that marks a change as undone, in bytes.
 const UNDONE_BYTES: u64 = 32;
-/// Room is taken in pieces of this size. (bytes)
+/// Unit of space reservations, in bytes.
 const RESERVED_BYTES: u64 = 4096;
 
 #[cfg(test)]
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_undone_is_found_again() {
+    fn changes_not_marked_undone_are_replayed() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::new(folder.path(), author());
         journal.append("a", netns("a")).unwrap();
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn every_torn_ending_is_readable_and_loses_at_most_its_last_line() {
+    fn truncated_journal_is_readable_and_loses_at_most_its_last_line() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::new(folder.path(), author());
         journal.append("a", netns("a")).unwrap();
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_agents_journal_with_a_torn_line_can_be_gone_on_with() {
+    fn journal_of_a_dead_agent_with_a_truncated_line_can_be_continued() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::new(folder.path(), author());
         let a = journal.append("a", netns("a")).unwrap().unwrap();
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lease_stands_before_the_first_change() {
+    fn lease_is_journalled_before_the_first_change() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::new(folder.path(), author());
         let resources = vec![Resource { name: "port:eth1".to_owned(), shared: false }];
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_undo_under_the_same_key_is_kept_once() {
+    fn equal_undo_with_an_equal_key_is_stored_once() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::new(folder.path(), author());
         journal.append("mtu", netns("a")).unwrap();
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_goes_when_nothing_is_left_to_undo() {
+    fn journal_file_is_removed_when_nothing_is_left_to_undo() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::new(folder.path(), author());
         let a = journal.append("a", netns("a")).unwrap().unwrap();
@@ -381,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_history_does_not_fill_the_disk() {
+    fn journal_with_a_long_history_is_compacted() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::new(folder.path(), author());
         journal.append("stays", netns("stays")).unwrap();

@@ -1,6 +1,8 @@
-//! Leases on this kernel's resources: a file for each below the state folder, locked as long as its holder lives.
+//! Leases on resources of this kernel: each resource has a file in the state folder; the file is locked as long as the
+//! holder of the lease lives.
 //!
-//! The lock of all, `lock`, is shared by agents with a lease of their own, and exclusive to one without: it works alone here.
+//! The file `lock` is shared by all agents with a lease. An agent without a lease locks it exclusively and
+//! has exclusive use of the host.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -12,13 +14,13 @@ use iolab_protocol::lease::Resource;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
-/// The resource that stands for all others.
+/// Name of the resource that stands for all resources of the host.
 pub const HOST: &str = "host";
 
-/// Resources that are locked, until it is dropped.
+/// Resources that are locked until the value is dropped.
 #[derive(Debug, Default)]
 pub struct Lease {
-    /// Higher than that of every lease of these resources before.
+    /// Number of the lease, higher than those of all earlier leases on these resources.
     pub number: u64,
     held: Vec<Held>,
 }
@@ -31,9 +33,10 @@ struct Held {
     shared: bool,
 }
 
-/// Lock all resources or none, in the order of their names; the name of one that another agent has.
+/// Lock all resources or none, in the order of their names. Return the name of a resource that a different
+/// agent holds.
 ///
-/// `folder` is the state folder. Nothing is written yet.
+/// `folder` is the state folder. The function writes nothing to the files.
 pub fn lock_all(folder: &Path, wanted: &BTreeMap<String, bool>) -> io::Result<Result<Lease, String>> {
     let mut held = Vec::new();
     for (name, &shared) in wanted {
@@ -46,7 +49,7 @@ pub fn lock_all(folder: &Path, wanted: &BTreeMap<String, bool>) -> io::Result<Re
 }
 
 impl Lease {
-    /// Raise the number of all resources that are nobody else's.
+    /// Raise the lease number of all exclusive resources.
     pub fn begin(&mut self) -> io::Result<()> {
         self.number = 1 + self.held.iter().map(|one| number_in(&one.file)).max().unwrap_or(0);
         for one in self.held.iter().filter(|one| !one.shared) {
@@ -55,13 +58,13 @@ impl Lease {
         Ok(())
     }
 
-    /// Whether it is on a resource, alone or shared.
+    /// Whether the lease includes a resource; an exclusive lock also counts as `shared`.
     pub fn is_of(&self, name: &str, shared: bool) -> bool {
         let is_it = |one: &Held| one.name == name && one.shared <= shared;
         self.held.iter().any(is_it)
     }
 
-    /// Whether it holds still: its files are those that others would lock, and have its number.
+    /// Whether the lease is still valid: its files still exist under their paths, and contain its number.
     pub fn is_current(&self) -> bool {
         self.held
             .iter()
@@ -69,7 +72,8 @@ impl Lease {
     }
 }
 
-/// One mapping of names to whether they are shared; exclusive where it is asked for both ways.
+/// Merge resources into a map from each name to whether the resource is shared; conflicting requests for one name
+/// become exclusive.
 pub fn merged<'a>(resources: impl IntoIterator<Item = &'a Resource>) -> BTreeMap<String, bool> {
     let mut merged = BTreeMap::from([(HOST.to_owned(), true)]);
     for one in resources {
@@ -78,7 +82,7 @@ pub fn merged<'a>(resources: impl IntoIterator<Item = &'a Resource>) -> BTreeMap
     merged
 }
 
-/// What stands in the way of `wanted` among what another has.
+/// Return the resources in `others` that conflict with `wanted`.
 pub fn conflicts(wanted: &BTreeMap<String, bool>, others: &[Resource]) -> Vec<Resource> {
     let alone = |name: &str| wanted.get(name).is_some_and(|&shared| !shared);
     let clashes = |one: &&Resource| {
@@ -89,7 +93,7 @@ pub fn conflicts(wanted: &BTreeMap<String, bool>, others: &[Resource]) -> Vec<Re
     others.iter().filter(clashes).cloned().collect()
 }
 
-/// Whether it can name a resource, and with it a file.
+/// Whether the text is a valid name for a resource and its file.
 pub fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b":.,+_-@".contains(&byte);
     (1..=LONGEST_NAME).contains(&text.len()) && text.bytes().all(fits) && !text.starts_with('.')
@@ -113,7 +117,7 @@ fn lock_one(path: &Path, shared: bool) -> io::Result<Option<(PathBuf, Flock<File
         let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.custom_flags(nix::libc::O_NOFOLLOW).open(path)?;
         match Flock::lock(file, how) {
-            // Where it was removed meanwhile, the lock of another file keeps nobody away.
+            // If the file was removed in the meantime, its lock excludes no other agent.
             Ok(file) if is_at(&file, path) => return Ok(Some((path.to_owned(), file))),
             Ok(_) => {}
             Err((_, Errno::EWOULDBLOCK)) => return Ok(None),
@@ -133,7 +137,7 @@ fn number_in(file: &File) -> u64 {
     std::str::from_utf8(&digits[..read]).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Digits of a number, always as many: it is written whole or not at all.
+/// Number of digits of a lease number, which is constant so that each write is atomic.
 const WIDTH: usize = 20;
 const LONGEST_NAME: usize = 120;
 
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn disjoint_resources_are_held_at_once_and_a_shared_one_too() {
+    fn disjoint_and_shared_resources_are_leased_concurrently() {
         let folder = tempfile::tempdir().unwrap();
         let first = take(folder.path(), "port:a cpu:1 ~page-cache").unwrap();
         let second = take(folder.path(), "port:b cpu:2 ~page-cache").unwrap();
@@ -167,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_works_alone_keeps_all_others_out_and_waits_for_them() {
+    fn exclusive_host_lease_excludes_all_other_leases() {
         let folder = tempfile::tempdir().unwrap();
         let some = take(folder.path(), "port:a").unwrap();
         assert_eq!(take(folder.path(), "host").unwrap_err(), "host");
@@ -178,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_refused_lease_nothing_stays_locked() {
+    fn refused_lease_leaves_no_resource_locked() {
         let folder = tempfile::tempdir().unwrap();
         let last = take(folder.path(), "z").unwrap();
         take(folder.path(), "a b z").unwrap_err();
@@ -187,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_a_resource_only_rises() {
+    fn lease_number_of_a_resource_only_increases() {
         let folder = tempfile::tempdir().unwrap();
         let numbers: Vec<u64> =
             ["a", "a b", "b", "b c", "a"].map(|text| take(folder.path(), text).unwrap().number).into();
@@ -195,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_whose_file_was_removed_or_has_another_number_is_not_current() {
+    fn lease_with_a_removed_file_or_a_different_number_is_not_current() {
         let folder = tempfile::tempdir().unwrap();
         let lease = take(folder.path(), "a b").unwrap();
         std::fs::write(folder.path().join("leases/a"), "00000000000000000009\n").unwrap();
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_is_named() {
+    fn conflicting_resources_are_named() {
         let others =
             [Resource { name: "a".into(), shared: true }, Resource { name: "b".into(), shared: false }];
         let found =
@@ -218,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_no_path() {
+    fn resource_name_cannot_be_a_path() {
         assert!(is_name("port:eth1.5") && is_name("disk:8:16"));
         assert!(!is_name("a/b") && !is_name("..") && !is_name("") && !is_name(&"x".repeat(200)));
     }

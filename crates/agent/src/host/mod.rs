@@ -1,4 +1,4 @@
-//! What the whole agent shares, and the rules for when a request may change the host.
+//! Shared state of the agent, and the rules that permit requests to change the host.
 
 pub mod journal;
 pub mod leases;
@@ -19,12 +19,12 @@ use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Predecessor, Undo};
 use iolab_traffic::{PortSet, RunningCapture, RunningDevice, RunningWatch, RunningWire};
 
 use crate::host::journal::{Author, Holding, Journal};
-use crate::host::leases::{lock_all, merged, Lease, HOST};
+use crate::host::leases::{conflicts, lock_all, merged, Lease, HOST};
 use crate::host::output::Output;
 use crate::host::recording::Recording;
 use crate::host::relay::Link;
 use crate::host::state::{Left, StateFolder};
-use crate::host::table::{Kind, Table};
+use crate::host::table::{Table, CAPTURES, DEVICES, PORTS, PROCESSES, RELAYS, SERIES, WATCHES, WIRES};
 use crate::kernel::faults::{refused, Answer};
 use crate::kernel::macvtap::Door;
 use crate::kernel::sync::lock;
@@ -33,17 +33,17 @@ use crate::programs::spawn::{Begun, Program, Ran, Spawner};
 
 /// The agent's shared state.
 pub struct Host {
-    /// Where its lock and journals are.
+    /// Folder of the lock and the journals.
     pub state: StateFolder,
-    /// Its own journal.
+    /// Journal of this agent.
     pub journal: Mutex<Journal>,
-    /// Its journal's author: itself.
+    /// Author of this agent's journal: the agent itself.
     pub author: Author,
-    /// What waits to be written to the controller.
+    /// Queue of messages to the controller.
     pub output: Arc<Output>,
-    /// All processes that run.
+    /// All running processes.
     pub children: Arc<Children>,
-    /// Those the controller named, until they are collected.
+    /// Supervised processes, which the controller named, until they are collected.
     pub processes: Table<Process>,
     /// Series of readings.
     pub series: Table<Recording>,
@@ -51,31 +51,32 @@ pub struct Host {
     pub traffic: Table<Arc<PortSet>>,
     /// Devices under test.
     pub devices: Table<RunningDevice>,
-    /// Paths between interfaces.
+    /// Emulated links between interfaces.
     pub wires: Table<RunningWire>,
-    /// Watches, running and over.
+    /// Watches, running or finished.
     pub watches: Table<RunningWatch>,
-    /// Captures, running and over.
+    /// Captures, running or finished.
     pub captures: Table<RunningCapture>,
-    /// Connections to others behind this agent.
+    /// Connections to other agents through this agent.
     pub relays: Table<Arc<Link>>,
-    /// Whether this is its machine's first process.
+    /// Whether the agent is the first process of its machine.
     pub is_init: bool,
-    /// The host's interfaces, where the agent cannot see them from its own namespaces.
+    /// Interfaces of the host, if the agent cannot read them from its namespaces.
     pub host_interfaces: Option<Vec<InterfaceFacts>>,
-    /// The way to macvtaps' devices of an agent without root, where sudo lets it.
+    /// Access to macvtap device nodes for an agent without root, if sudo permits it.
     pub door: Option<Door>,
-    /// Held while changes are taken back: one undoing at a time.
+    /// Lock that is held while changes are undone, so that undos run one at a time.
     pub undoing: Mutex<()>,
-    /// The names of the namespaces and the undo keys of the folders that are being made.
+    /// Names of namespaces and undo keys of folders that are being created.
     pub making: Mutex<BTreeSet<String>>,
     spawner: Spawner,
     right: Mutex<Right>,
-    /// Since when other agents have been seen stopped, by their journals.
+    /// Time at which each stopped agent was first detected as stopped, by journal ID.
     seen_stopped: Mutex<BTreeMap<String, Instant>>,
-    /// Read-held by requests that change the host, so that undoing and the end can wait for them; write-held while undoing.
+    /// Lock that requests hold for reading while they change the host, so that undos and shutdown wait for the
+    /// requests; an undo holds the lock for writing.
     changing: RwLock<()>,
-    /// Set once when the agent begins to end; no change begins afterwards.
+    /// Whether the agent is shutting down; no change starts afterwards.
     ending: AtomicBool,
     end: fn(&Self) -> !,
 }
@@ -86,19 +87,27 @@ struct Right {
     clean: bool,
 }
 
-/// A process that the controller named.
+/// The reason why a lease was not granted.
+pub enum Obstacle {
+    /// A different agent holds the resource with this name.
+    Held(String),
+    /// Changes that a dead agent made to the resources have not been undone yet.
+    Left,
+}
+
+/// A supervised process, which the controller named.
 #[derive(Clone)]
 pub struct Process {
     /// The process.
     pub child: Arc<Child>,
-    /// The namespace it was started in.
+    /// The namespace in which the process was started.
     pub netns: Option<String>,
-    /// Where its end is journalled.
+    /// Sequence number of its undo in the journal.
     pub sequence: Option<u64>,
 }
 
 impl Host {
-    /// An agent that has not claimed the host; `end` undoes everything and exits.
+    /// Create the state of an agent that holds no lease; `end` undoes all changes and exits.
     pub fn new(
         state: StateFolder,
         author: Author,
@@ -136,32 +145,71 @@ impl Host {
         })
     }
 
-    /// Take what is wanted for a lab; the name of a resource that another agent has.
-    pub fn lease(&self, lab: &str, wanted: Vec<Resource>) -> Answer<Result<u64, String>> {
+    /// Lock the wanted resources for a lab; changes of dead agents on these resources must have been undone.
+    pub fn lease(&self, lab: &str, wanted: &[Resource]) -> Answer<Result<u64, Obstacle>> {
         let mut right = lock(&self.right);
         if right.lease.is_some() {
             let message = "this agent has its lease already; another agent takes another one";
             return Err(ErrorObject::new(ErrorCode::Busy, message));
         }
-        self.lease_as(&mut right, lab, wanted)
+        let lease = match self.lock_resources(&merged(wanted))? {
+            Ok(lease) => lease,
+            Err(name) => return Ok(Err(Obstacle::Held(name))),
+        };
+        // Check again with the locks held, because a holder may have died and left changes. An exiting agent
+        // releases its locks before it counts as dead, so a listed holder may hold nothing any more.
+        if !self.in_the_way(wanted)?.is_empty() || !self.left_in_the_way(&merged(wanted))?.is_empty() {
+            return Ok(Err(Obstacle::Left));
+        }
+        self.keep(&mut right, lease, lab, wanted.to_vec()).map(Ok)
     }
 
-    fn lease_as(&self, right: &mut Right, lab: &str, wanted: Vec<Resource>) -> Answer<Result<u64, String>> {
-        let folder = self.state.here();
+    /// If this agent has no lease, lock a resource until the result is dropped; an agent with a lease already holds the
+    /// resource.
+    pub fn lock_briefly(&self, name: &str) -> Answer<Lease> {
+        if lock(&self.right).lease.is_some() {
+            return Ok(Lease::default());
+        }
+        let wanted = merged(&[Resource { name: name.to_owned(), shared: false }]);
+        let lease = self.lock_resources(&wanted)?;
+        if !self.left_in_the_way(&wanted)?.is_empty() {
+            return Err(ErrorObject::new(ErrorCode::Busy, "what a dead agent left is not undone"));
+        }
+        lease.map_err(|name| ErrorObject::new(ErrorCode::Busy, format!("another agent holds {name}")))
+    }
+
+    fn lock_resources(&self, wanted: &BTreeMap<String, bool>) -> Answer<Result<Lease, String>> {
+        lock_all(&self.state.here(), wanted).map_err(|error| self.state_refused("leasing in", &error))
+    }
+
+    fn keep(&self, right: &mut Right, mut lease: Lease, lab: &str, wanted: Vec<Resource>) -> Answer<u64> {
         let refused = |error| self.state_refused("leasing in", &error);
-        let mut lease = match lock_all(&folder, &merged(&wanted)).map_err(refused)? {
-            Ok(lease) => lease,
-            Err(name) => return Ok(Err(name)),
-        };
         lease.begin().map_err(refused)?;
         let holding = Holding { lab: lab.to_owned(), resources: wanted };
         lock(&self.journal).begin_lease(holding).map_err(refused)?;
         let number = lease.number;
         right.lease = Some(lease);
-        Ok(Ok(number))
+        Ok(number)
     }
 
-    /// Lock what the dead agent of a journal held, as long as the answer is kept; what this agent holds itself is locked already.
+    /// Return the running agents that hold wanted resources, each with the conflicting resources.
+    pub fn in_the_way(&self, wanted: &[Resource]) -> Answer<Vec<(Author, Holding)>> {
+        let wanted = merged(wanted);
+        let found = self.holders()?.into_iter().filter_map(|(author, holding)| {
+            let resources = conflicts(&wanted, &holding.resources);
+            (!resources.is_empty()).then_some((author, Holding { resources, ..holding }))
+        });
+        Ok(found.collect())
+    }
+
+    /// Return the journals of dead agents that held wanted resources.
+    pub fn left_in_the_way(&self, wanted: &BTreeMap<String, bool>) -> Answer<Vec<String>> {
+        let left = self.left()?.into_iter().filter(|left| left.is_in_the_way(wanted));
+        Ok(left.map(|left| left.predecessor.journal).collect())
+    }
+
+    /// Lock the resources of a dead agent until the result is dropped, except those that this agent already
+    /// holds.
     pub fn borrow(&self, journal: &str, holding: Option<&Holding>) -> Answer<Lease> {
         let all = [Resource { name: HOST.to_owned(), shared: false }];
         let mut wanted = merged(holding.map_or(&all[..], |holding| &holding.resources));
@@ -172,14 +220,13 @@ impl Host {
             }
             wanted.retain(|name, shared| !own.is_of(name, *shared));
         }
-        let locked = lock_all(&self.state.here(), &wanted);
-        locked.map_err(|error| self.state_refused("leasing in", &error))?.map_err(|name| {
+        self.lock_resources(&wanted)?.map_err(|name| {
             let message = format!("what a dead agent left cannot be undone now: another agent holds {name}");
             ErrorObject::new(ErrorCode::Busy, message)
         })
     }
 
-    /// For how long another agent has been seen stopped, as it is `now`; none: it goes on.
+    /// Return the time for which a different agent has been stopped, as of `now`; `None` if it runs.
     pub fn stopped_for(&self, author: &Author, stopped: bool, now: Instant) -> Option<Duration> {
         let mut seen = lock(&self.seen_stopped);
         if !stopped {
@@ -189,31 +236,24 @@ impl Host {
         Some(now.duration_since(*seen.entry(author.journal()).or_insert(now)))
     }
 
-    /// The living agents that hold leases, other than this one.
+    /// Return all other running agents that hold leases.
     pub fn holders(&self) -> Answer<Vec<(Author, Holding)>> {
         let own = self.author.journal();
         self.state.holders(&own).map_err(|error| self.state_refused("reading", &error))
     }
 
-    /// The journals of dead agents, and what these held.
+    /// Return the journals of dead agents with their resources.
     pub fn left(&self) -> Answer<Vec<Left>> {
         self.state.left().map_err(|error| self.state_refused("reading", &error))
     }
 
-    /// The journals that are to be undone, for the greeting.
+    /// Return the journals that must be undone, for the greeting.
     pub fn predecessors(&self) -> Answer<Vec<Predecessor>> {
         Ok(self.left()?.into_iter().map(|left| left.predecessor).collect())
     }
 
-    /// The agent that works here alone, or is in the way of one that would.
-    pub fn busy_pid(&self) -> Answer<Option<u32>> {
-        let alone = |one: &Resource| one.name == HOST && !one.shared;
-        let found = self.holders()?.into_iter().find(|(_, holding)| holding.resources.iter().any(alone));
-        Ok(found.map(|(author, _)| author.pid))
-    }
-
-    /// The right to undo what this agent did. Waits for the changes in progress, which may not have happened yet although
-    /// they are journalled, and lets none begin while it is held.
+    /// Return permission to undo changes of this agent. The function waits for changes in progress, which may
+    /// be in the journal but not made yet; no change starts while the result is held.
     pub fn may_undo(&self) -> Answer<RwLockWriteGuard<'_, ()>> {
         self.check_lease()?;
         let guard = self.changing.write().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -221,20 +261,27 @@ impl Host {
         Ok(guard)
     }
 
-    /// That this agent may work here: by its lease, or, where it was asked for none, alone.
+    /// Return an error if this agent's lease, if any, has passed to a different agent.
+    pub fn check_current(&self) -> Answer<()> {
+        if lock(&self.right).lease.as_ref().is_none_or(Lease::is_current) {
+            return Ok(());
+        }
+        let message = "the lease of this agent has passed on: it changes nothing more";
+        Err(ErrorObject::new(ErrorCode::Busy, message))
+    }
+
+    /// Return an error unless this agent may work: it needs a valid lease, or exclusive use of the host.
     fn check_lease(&self) -> Answer<()> {
-        // Locked until the lease is had: of two first requests at once the second finds it.
+        // The lock is held until the lease is granted: of two concurrent first requests, the second uses the
+        // lease of the first.
+        self.check_current()?;
         let mut right = lock(&self.right);
-        if let Some(lease) = &right.lease {
-            if lease.is_current() {
-                return Ok(());
-            }
-            let message = "the lease of this agent has passed on: it changes nothing more";
-            return Err(ErrorObject::new(ErrorCode::Busy, message));
+        if right.lease.is_some() {
+            return Ok(());
         }
         let all = vec![Resource { name: HOST.to_owned(), shared: false }];
-        if self.lease_as(&mut right, "", all)?.is_ok() {
-            return Ok(());
+        if let Ok(lease) = self.lock_resources(&merged(&all))? {
+            return self.keep(&mut right, lease, "", all).map(drop);
         }
         drop(right);
         let busy_pid = self.holders()?.first().map(|(author, _)| author.pid);
@@ -245,7 +292,8 @@ impl Host {
         Err(ErrorObject::new(ErrorCode::Busy, message).with(data))
     }
 
-    /// The right to change this host: it has a lease, and nothing is left of dead agents that held the same.
+    /// Return permission to change this host. The agent must have a lease, and changes of dead agents on the
+    /// same resources must have been undone.
     pub fn may_change(&self) -> Answer<RwLockReadGuard<'_, ()>> {
         self.check_lease()?;
         let guard = self.begin_change()?;
@@ -254,12 +302,7 @@ impl Host {
         }
         let wanted =
             lock(&self.journal).holding().map(|holding| merged(&holding.resources)).unwrap_or_default();
-        let journals: Vec<String> = self
-            .left()?
-            .into_iter()
-            .filter(|left| left.is_in_the_way(&wanted))
-            .map(|left| left.predecessor.journal)
-            .collect();
+        let journals = self.left_in_the_way(&wanted)?;
         if journals.is_empty() {
             lock(&self.right).clean = true;
             return Ok(guard);
@@ -272,29 +315,29 @@ impl Host {
         Err(ErrorObject::new(ErrorCode::Busy, message).with(data))
     }
 
-    /// The right to undo what a dead agent did: the end waits until it is done.
+    /// Return permission to undo changes of a dead agent; shutdown waits until the result is dropped.
     pub fn begin_change(&self) -> Answer<RwLockReadGuard<'_, ()>> {
         let guard = self.changing.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.check_not_ending()?;
         Ok(guard)
     }
 
-    /// To be asked while `changing` is held.
+    /// Return an error if the agent is shutting down. The caller must hold `changing`.
     fn check_not_ending(&self) -> Answer<()> {
-        // Acquire pairs with the Release in `end_changes`: who sees the flag unset holds the guard the end waits for.
-        if self.ending.load(Ordering::Acquire) {
+        // Shutdown waits for the guard, so a caller that reads the flag as unset may continue.
+        if self.is_ending() {
             return Err(ErrorObject::new(ErrorCode::Busy, "the agent ends and changes nothing more"));
         }
         Ok(())
     }
 
-    /// Whether the agent has begun to end.
+    /// Whether the agent is shutting down.
     pub fn is_ending(&self) -> bool {
         // Acquire pairs with the Release in `end_changes`.
         self.ending.load(Ordering::Acquire)
     }
 
-    /// Let no change begin any more, kill what runs, and wait (not for ever) until the changes in progress are over.
+    /// Refuse new changes, kill the running programs, and wait for the changes in progress with a timeout.
     pub fn end_changes(&self) {
         // Release pairs with the Acquire in `check_not_ending`.
         self.ending.store(true, Ordering::Release);
@@ -305,19 +348,20 @@ impl Host {
         }
     }
 
-    /// End the agent: its controller has gone.
+    /// Shut the agent down because its controller has disconnected.
     pub fn hang_up(&self) -> ! {
         (self.end)(self)
     }
 
-    /// Journal how a change is taken back, before it is made. The entry's place; none when the same one is there already.
+    /// Record the undo of a change in the journal, before the change is made. Return the sequence number of a
+    /// new entry.
     pub fn record(&self, undo_key: &str, undo: Undo) -> Answer<Option<u64>> {
         lock(&self.journal)
             .append(undo_key, undo)
             .map_err(|error| self.state_refused("journalling a change in", &error))
     }
 
-    /// Journal that a change is taken back; nothing to do where nothing was recorded.
+    /// Record in the journal that a change was undone; do nothing without a sequence number.
     pub fn mark_undone(&self, sequence: impl Into<Option<u64>>) -> Answer<()> {
         let Some(sequence) = sequence.into() else { return Ok(()) };
         lock(&self.journal)
@@ -325,17 +369,17 @@ impl Host {
             .map_err(|error| self.state_refused("journalling an undo in", &error))
     }
 
-    /// Start a program up to the point where it waits for permission.
+    /// Start a launcher, which waits for permission to execute the program.
     pub fn start(&self, program: Program) -> Answer<crate::programs::spawn::Held> {
         self.spawner.start(program)
     }
 
-    /// Run a program to its end, at most for `limit`.
+    /// Run a program until it exits, for at most `limit`.
     pub fn run(&self, program: Program, limit: Duration) -> Answer<Ran> {
         self.begin(program)?.finish(limit)
     }
 
-    /// Let a program begin; after an error it has done nothing.
+    /// Start a program; if this fails, the program has not run.
     pub fn begin(&self, program: Program) -> Answer<Begun> {
         let ordered = Instant::now();
         let (child, pipes, _) = self.start(program)?.begin()?;
@@ -347,30 +391,6 @@ impl Host {
     }
 }
 
-/// How long the end waits for changes in progress; their programs have been killed, so this is for a stuck kernel only.
+/// Maximum time for which shutdown waits for changes in progress. The programs of these changes have been killed, so
+/// the wait takes this long only if the kernel hangs.
 const END_LIMIT: Duration = Duration::from_secs(5);
-
-const PROCESSES: Kind = Kind {
-    name: "process",
-    taken: "a process of that id runs or was not collected; wait for it or stop it",
-    most: None,
-};
-const SERIES: Kind = Kind {
-    name: "series",
-    taken: "a series of that name is being read; stop it first",
-    most: Some((64, "series are being read already")),
-};
-const PORTS: Kind =
-    Kind { name: "set of ports", taken: "a set of that id is open; close it first", most: None };
-const DEVICES: Kind =
-    Kind { name: "device", taken: "a device of that id is in place; stop it first", most: None };
-const WIRES: Kind = Kind { name: "wire", taken: "a wire of that id is in place; stop it first", most: None };
-const WATCHES: Kind =
-    Kind { name: "watch", taken: "a watch of that id is there; close it first", most: None };
-const CAPTURES: Kind =
-    Kind { name: "capture", taken: "a capture of that id is there; close it first", most: None };
-const RELAYS: Kind = Kind {
-    name: "relay",
-    taken: "a relay of that id is open; close it first",
-    most: Some((256, "relays are open already")),
-};

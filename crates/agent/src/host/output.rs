@@ -1,5 +1,5 @@
-//! Standard output: messages wait here until the controller takes them, so that neither the reader of requests nor a worker is
-//! ever held up by a controller that does not read.
+//! Standard output: messages are queued until the controller reads them, so that a slow controller never
+//! blocks the reader of requests or a worker thread.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::kernel::sync::lock;
 
-/// The messages that wait to be written.
+/// The queue of messages.
 #[derive(Default)]
 pub struct Output {
     waiting: Mutex<Waiting>,
@@ -26,7 +26,7 @@ struct Waiting {
     gone: bool,
 }
 
-/// The controller takes no more messages.
+/// Error: the controller has disconnected or stopped reading messages.
 #[derive(Debug)]
 pub struct Gone;
 
@@ -45,18 +45,19 @@ impl Output {
         Ok(())
     }
 
-    /// Take the controller for gone: what waits is not written any more.
+    /// Treat the controller as disconnected: discard the queued messages.
     pub fn give_up(&self) {
         lock(&self.waiting).gone = true;
         self.changed.notify_all();
     }
 
-    /// Whether there is room for what can wait elsewhere; what is sent all the same is taken.
+    /// Whether the queue has room for relayed messages, which can wait elsewhere; `send` accepts messages
+    /// even without room.
     pub fn has_room(&self) -> bool {
         lock(&self.waiting).size_bytes <= ROOM_BYTES
     }
 
-    /// Begin the thread that writes; `gone` is called when nobody reads any more.
+    /// Start the writer thread, which calls `gone` when the controller has disconnected.
     pub fn begin(self: &Arc<Self>, gone: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let output = Arc::clone(self);
         let writing = thread::Builder::new().name("output".to_owned()).spawn(move || {
@@ -70,7 +71,7 @@ impl Output {
         writing.map(drop)
     }
 
-    /// Wait until everything is written, at most for `limit`.
+    /// Wait until all messages are written, for at most `limit`.
     pub fn drain(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         let mut waiting = lock(&self.waiting);
@@ -80,7 +81,8 @@ impl Output {
         }
     }
 
-    /// The next line to write; the one before counts as written. None when the controller has gone.
+    /// Return the next line to write, and mark the previous line as written; `None` if the controller has
+    /// disconnected.
     fn next(&self) -> Option<Vec<u8>> {
         let mut waiting = lock(&self.waiting);
         waiting.writing = false;
@@ -97,10 +99,11 @@ impl Output {
     }
 }
 
-/// Four of the longest messages; a controller that is further behind does not read at all.
+/// Maximum size of the queue in bytes: four messages of the maximum length. A controller that lags further
+/// behind has stopped reading.
 const WAITING_LIMIT_BYTES: usize = 64 << 20;
 
-/// Relays read on while less than this waits.
+/// Relays continue to read while the queue is smaller than this, in bytes.
 const ROOM_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
@@ -108,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_wait_in_order_until_they_are_written() {
+    fn messages_are_queued_in_order_until_written() {
         let output = Output::default();
         output.send(&1).unwrap();
         output.send(&"two").unwrap();
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_never_reads_has_gone() {
+    fn sending_to_a_controller_that_never_reads_fails() {
         let output = Output::default();
         let large = "x".repeat(16 << 20);
         let sent = (0..10).take_while(|_| output.send(&large).is_ok()).count();

@@ -1,4 +1,4 @@
-//! A series of readings under way, and what is kept of it.
+//! A series of readings in progress, and its stored readings.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
@@ -6,27 +6,27 @@ use std::thread::JoinHandle;
 
 use serde_json::value::RawValue;
 
-/// A thread that reads again and again until it is stopped.
+/// A thread that reads repeatedly until it is stopped.
 pub struct Recording {
-    /// Stops it.
+    /// Channel that stops the thread.
     pub stop: Sender<()>,
-    /// Gives what it kept.
+    /// The thread, which returns the stored readings.
     pub thread: JoinHandle<Kept>,
 }
 
-/// The newest readings, bounded in number and size.
+/// The newest readings, limited in number and size.
 pub struct Kept {
     keep: usize,
     limit_bytes: usize,
     size_bytes: usize,
-    /// Oldest first.
+    /// Stored readings, oldest first.
     pub readings: VecDeque<Box<RawValue>>,
-    /// How many were left out.
+    /// Number of discarded readings.
     pub dropped: u64,
 }
 
 impl Kept {
-    /// Nothing yet, and never more than the newest `keep`.
+    /// Create an empty store for the newest `keep` readings.
     pub fn new(keep: usize) -> Self {
         Self::within(keep, SERIES_LIMIT_BYTES)
     }
@@ -35,7 +35,7 @@ impl Kept {
         Self { keep, limit_bytes, size_bytes: 0, readings: VecDeque::new(), dropped: 0 }
     }
 
-    /// Keep one more; none: it could not be told.
+    /// Store a reading; `None` is a reading that could not be serialized and counts as discarded.
     pub fn push(&mut self, reading: Option<Box<RawValue>>) {
         let Some(reading) = reading else {
             self.dropped += 1;
@@ -51,7 +51,7 @@ impl Kept {
     }
 }
 
-/// A series is answered in one line.
+/// Maximum size of a series in bytes; a series is sent as one line.
 const SERIES_LIMIT_BYTES: usize = 15 << 20;
 
 #[cfg(test)]
@@ -67,12 +67,12 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_readings_go_when_there_are_too_many() {
+    fn oldest_readings_are_dropped_beyond_the_count_limit() {
         assert_eq!(kept_after(2, 100, &["1", "2", "3"]), (vec!["2".to_owned(), "3".to_owned()], 1));
     }
 
     #[test]
-    fn the_oldest_readings_go_when_they_are_too_large() {
+    fn oldest_readings_are_dropped_beyond_the_size_limit() {
         assert_eq!(kept_after(9, 7, &["111", "222", "33"]), (vec!["222".to_owned(), "33".to_owned()], 1));
         assert_eq!(kept_after(9, 2, &["111"]), (vec![], 1));
     }

@@ -1,4 +1,4 @@
-//! The state folder: whose journals are there, of the living and of the dead.
+//! The state folder, with the journals of running and dead agents.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
@@ -17,22 +17,22 @@ use crate::kernel::procfs::{boot_id, stat};
 
 /// The state folder of this user on this host.
 pub struct StateFolder {
-    /// Its name.
+    /// Path of the folder.
     pub name: PathBuf,
-    /// Kept open: in a rootless agent a new `/run` may hide the name.
+    /// Open descriptor of the folder: the new `/run` of a rootless agent may hide the path.
     handle: File,
 }
 
-/// The journal of a dead agent that is not undone.
+/// The journal of a dead agent whose changes have not been undone.
 pub struct Left {
-    /// For the greeting.
+    /// Description for the greeting.
     pub predecessor: Predecessor,
-    /// What it held; none: an older agent, which worked alone.
+    /// Resources that the agent held; `None`: an older agent, which had exclusive use of the host.
     pub holding: Option<Holding>,
 }
 
 impl StateFolder {
-    /// Open the folder, making it if need be.
+    /// Open the folder, and create it if necessary.
     pub fn open() -> anyhow::Result<Self> {
         let name = choose(
             std::env::var_os("IOLAB_STATE_DIR"),
@@ -40,7 +40,7 @@ impl StateFolder {
             Uid::effective(),
         );
         make_private(&name).with_context(|| format!("making the state folder '{}'", name.display()))?;
-        // Opened, then judged: no other folder can take its place between the two.
+        // The checks use the open descriptor, so the folder cannot be replaced between opening and checking.
         let handle = File::options()
             .read(true)
             .custom_flags(nix::libc::O_DIRECTORY | nix::libc::O_NOFOLLOW)
@@ -57,12 +57,12 @@ impl StateFolder {
         Ok(Self { name, handle })
     }
 
-    /// Where the journals are.
+    /// Return the folder of the journals.
     pub fn journals(&self) -> PathBuf {
         self.path("journal")
     }
 
-    /// Where scratch folders are.
+    /// Return the parent of the scratch folders.
     pub fn folders(&self) -> PathBuf {
         self.path("f")
     }
@@ -71,12 +71,13 @@ impl StateFolder {
         Path::new("/proc/self/fd").join(self.handle.as_raw_fd().to_string()).join(name)
     }
 
-    /// The state folder by a name that leads to no other.
+    /// Return a path of the state folder that stays valid if the folder is replaced.
     pub fn here(&self) -> PathBuf {
         self.path(".")
     }
 
-    /// The journals of dead agents that are not undone. Those that have nothing to undo are removed.
+    /// Return the journals of dead agents with changes that have not been undone. Remove the journals of dead agents
+    /// without such changes.
     pub fn left(&self) -> io::Result<Vec<Left>> {
         let mut found = Vec::new();
         for (path, text) in self.texts()? {
@@ -90,7 +91,7 @@ impl StateFolder {
         Ok(found)
     }
 
-    /// The living agents that hold leases, but the one of the journal `own`.
+    /// Return the running agents that hold leases, except the agent of the journal `own`.
     pub fn holders(&self, own: &str) -> io::Result<Vec<(Author, Holding)>> {
         let living = self.texts()?.into_iter().filter_map(|(_, text)| match judge(&text) {
             Verdict::Alive(author, Some(holding)) if author.journal() != own => Some((author, holding)),
@@ -99,7 +100,7 @@ impl StateFolder {
         Ok(living.collect())
     }
 
-    /// All journals that can be read; drafts of the dead are removed.
+    /// Return all readable journals; remove drafts of dead agents.
     fn texts(&self) -> io::Result<Vec<(PathBuf, String)>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(self.journals())? {
@@ -115,14 +116,14 @@ impl StateFolder {
 }
 
 impl Left {
-    /// Whether it must be undone before an agent may change what is `wanted`.
+    /// Whether the journal must be undone before an agent may change the `wanted` resources.
     pub fn is_in_the_way(&self, wanted: &BTreeMap<String, bool>) -> bool {
         let held = self.holding.as_ref().map(|holding| &holding.resources[..]);
         held.is_none_or(|held| !conflicts(wanted, held).is_empty())
     }
 }
 
-/// Make one folder for this user alone; its parent must be there. One that exists is left as it is.
+/// Create a folder for this user alone; its parent must exist. An existing folder stays unchanged.
 fn make_private(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -130,7 +131,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Refuse a folder that others can use: in /tmp anybody could have made it before.
+/// Refuse a folder that other users can access: in /tmp any user could have created the folder.
 fn check_private(seen: &fs::Metadata, name: &Path) -> anyhow::Result<()> {
     let (name, user) = (name.display(), Uid::effective());
     if seen.uid() != user.as_raw() {
@@ -144,7 +145,7 @@ fn check_private(seen: &fs::Metadata, name: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Remove the draft of a journal whose agent died while it wrote it.
+/// Remove the draft of a journal whose agent died while it wrote the draft.
 fn remove_stale_draft(path: &Path) -> io::Result<()> {
     if path.extension().is_some_and(|extension| extension == DRAFT_EXTENSION) && !is_draft_of_living(path) {
         remove_file_if_there(path)?;
@@ -152,7 +153,7 @@ fn remove_stale_draft(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the agent a draft is named after is alive.
+/// Whether the agent in a draft's file name is running.
 fn is_draft_of_living(path: &Path) -> bool {
     let told = path.file_stem().and_then(|stem| stem.to_str()?.split_once('-'));
     let author = told.and_then(|(pid, ticks)| Some((pid.parse().ok()?, ticks.parse().ok()?)));
@@ -177,13 +178,18 @@ fn judge(text: &str) -> Verdict {
     if entries == 0 {
         return Verdict::Clean;
     }
-    let predecessor =
-        Predecessor { journal: author.journal(), pid: author.pid, started_ns: author.started_ns, entries };
+    let predecessor = Predecessor {
+        journal: author.journal(),
+        pid: author.pid,
+        started_ns: author.started_ns,
+        entries,
+        lab: holding.as_ref().map(|holding| holding.lab.clone()).unwrap_or_default(),
+    };
     Verdict::Dirty(Left { predecessor, holding })
 }
 
-/// Whether a change is still there after its agent has died: what a rootless agent made is gone, except processes and files on a disk,
-/// which only `rm` takes away.
+/// Whether a change still exists after the death of its agent. Of the changes of a rootless agent, only processes still
+/// exist, and files on a disk (their undo command is `rm`).
 pub fn outlives(author: &Author, undo: &Undo) -> bool {
     let lasts = match undo {
         Undo::Process { .. } => true,
@@ -193,7 +199,7 @@ pub fn outlives(author: &Author, undo: &Undo) -> bool {
     lasts || !author.rootless
 }
 
-/// Whether a process is there still, and no other with its number.
+/// Whether a process still runs and its ID has not been reused.
 pub fn is_alive(pid: u32, start_ticks: u64) -> bool {
     stat(pid).is_some_and(|seen| seen.start_ticks == start_ticks && !seen.ended)
 }
@@ -216,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_is_the_given_one_else_the_systems_else_the_users() {
+    fn state_folder_is_the_given_one_or_else_the_systems_or_the_users() {
         let (root, user) = (Uid::from_raw(0), Uid::from_raw(1000));
         assert_eq!(choose(Some("/x".into()), Some("/tmp".into()), root), Path::new("/x"));
         assert_eq!(choose(None, Some("/tmp".into()), root), Path::new("/run/iolab"));
@@ -226,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_a_dead_rootless_agent_made_processes_and_files_on_disks_are_left() {
+    fn only_processes_and_disk_files_outlive_a_rootless_agent() {
         let author =
             |rootless| Author { pid: 1, start_ticks: 1, started_ns: 1, boot_id: "b".to_owned(), rootless };
         let command =

@@ -1,4 +1,5 @@
-//! What the controller has open here, by the names it gave: a table for each kind. A name is kept while its thing is being made.
+//! Tables of the objects that the controller has opened, one for each kind, with the IDs that the controller chose. An
+//! ID is reserved while its object is being created.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -8,31 +9,31 @@ use iolab_protocol::{ErrorCode, ErrorData, ErrorObject};
 use crate::kernel::faults::Answer;
 use crate::kernel::sync::lock;
 
-/// Things of one kind.
+/// Objects of one kind.
 pub struct Table<T> {
     kind: Kind,
-    /// None while it is being made.
+    /// Objects by ID; `None` while an object is being created.
     entries: Mutex<HashMap<String, Option<T>>>,
 }
 
-/// The words of a table's refusals.
+/// Names and error messages of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
-    /// One of them.
+    /// Noun for one object in error messages.
     pub name: &'static str,
-    /// Why a name is not given twice, and what to do.
+    /// Error message for an ID that is in use, with a remedy.
     pub taken: &'static str,
-    /// How many there may be, and what is said of so many.
+    /// Maximum number of objects, and the error message when it is reached.
     pub most: Option<(usize, &'static str)>,
 }
 
 impl<T> Table<T> {
-    /// A table with nothing in it.
+    /// Create an empty table.
     pub fn new(kind: Kind) -> Self {
         Self { kind, entries: Mutex::default() }
     }
 
-    /// Keep the name `id` for what is about to be made.
+    /// Reserve the ID `id` for an object that is about to be created.
     pub fn reserve(&self, id: &str) -> Answer<Reserved<'_, T>> {
         let mut entries = lock(&self.entries);
         if entries.contains_key(id) {
@@ -46,48 +47,48 @@ impl<T> Table<T> {
         Ok(Reserved { table: self, id: id.to_owned(), thing: None })
     }
 
-    /// How many there are, those included that are being made.
+    /// Return the number of objects, including those being created.
     pub fn len(&self) -> usize {
         lock(&self.entries).len()
     }
 
-    /// Look at one, which stays meanwhile.
+    /// Read an object while the table is locked.
     pub fn with<R>(&self, id: &str, look: impl FnOnce(&T) -> R) -> Answer<R> {
         let entries = lock(&self.entries);
         entries.get(id).and_then(Option::as_ref).map(look).ok_or_else(|| self.unknown(id))
     }
 
-    /// Work with one, which stays meanwhile.
+    /// Modify an object while the table is locked.
     pub fn with_mut<R>(&self, id: &str, work: impl FnOnce(&mut T) -> R) -> Answer<R> {
         let mut entries = lock(&self.entries);
         entries.get_mut(id).and_then(Option::as_mut).map(work).ok_or_else(|| self.unknown(id))
     }
 
-    /// Take one out.
+    /// Remove an object and return it.
     pub fn take(&self, id: &str) -> Answer<T> {
         self.take_if(id, |_| true)
     }
 
-    /// Take one out if it is what `is_it` says.
+    /// Remove an object and return it, if `is_it` returns true for it.
     pub fn take_if(&self, id: &str, is_it: impl FnOnce(&T) -> bool) -> Answer<T> {
         let mut entries = lock(&self.entries);
         let found = entries.get(id).and_then(Option::as_ref).is_some_and(is_it);
         found.then(|| entries.remove(id).flatten()).flatten().ok_or_else(|| self.unknown(id))
     }
 
-    /// Take one out and `tell` of it before its name can be given again.
+    /// Remove an object, and call `tell` before its ID can be reused.
     pub fn take_and_tell(&self, id: &str, tell: impl FnOnce()) {
         let mut entries = lock(&self.entries);
         entries.remove(id);
         tell();
     }
 
-    /// Take all out.
+    /// Remove all objects and return them.
     pub fn take_all(&self) -> Vec<T> {
         lock(&self.entries).drain().filter_map(|(_, thing)| thing).collect()
     }
 
-    /// What `look` makes of each.
+    /// Return the results of `look` for all objects.
     pub fn each<R>(&self, mut look: impl FnMut(&str, &T) -> Option<R>) -> Vec<R> {
         lock(&self.entries).iter().filter_map(|(id, thing)| look(id, thing.as_ref()?)).collect()
     }
@@ -98,13 +99,13 @@ impl<T> Table<T> {
 }
 
 impl<T: Clone> Table<T> {
-    /// One of them.
+    /// Return a copy of an object.
     pub fn find(&self, id: &str) -> Answer<T> {
         self.with(id, T::clone)
     }
 }
 
-/// A name that is kept; free again when nothing was put there.
+/// A reserved ID, which is freed unless an object is stored under it.
 #[must_use]
 pub struct Reserved<'a, T> {
     table: &'a Table<T>,
@@ -113,7 +114,7 @@ pub struct Reserved<'a, T> {
 }
 
 impl<T> Reserved<'_, T> {
-    /// Put what was made under the name.
+    /// Store the created object under the ID.
     pub fn fill(mut self, thing: T) {
         self.thing = Some(thing);
     }
@@ -129,6 +130,40 @@ impl<T> Drop for Reserved<'_, T> {
     }
 }
 
+/// Supervised processes.
+pub const PROCESSES: Kind = Kind {
+    name: "process",
+    taken: "a process of that id runs or was not collected; wait for it or stop it",
+    most: None,
+};
+/// Series of readings.
+pub const SERIES: Kind = Kind {
+    name: "series",
+    taken: "a series of that name is being read; stop it first",
+    most: Some((64, "series are being read already")),
+};
+/// Sets of ports.
+pub const PORTS: Kind =
+    Kind { name: "set of ports", taken: "a set of that id is open; close it first", most: None };
+/// Devices under test.
+pub const DEVICES: Kind =
+    Kind { name: "device", taken: "a device of that id is in place; stop it first", most: None };
+/// Emulated links between interfaces.
+pub const WIRES: Kind =
+    Kind { name: "wire", taken: "a wire of that id is in place; stop it first", most: None };
+/// Watches of passing frames.
+pub const WATCHES: Kind =
+    Kind { name: "watch", taken: "a watch of that id is there; close it first", most: None };
+/// Packet captures.
+pub const CAPTURES: Kind =
+    Kind { name: "capture", taken: "a capture of that id is there; close it first", most: None };
+/// Connections to other agents.
+pub const RELAYS: Kind = Kind {
+    name: "relay",
+    taken: "a relay of that id is open; close it first",
+    most: Some((256, "relays are open already")),
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,7 +171,7 @@ mod tests {
     const KIND: Kind = Kind { name: "thing", taken: "close it first", most: Some((2, "are open")) };
 
     #[test]
-    fn a_name_is_given_once_and_is_free_again_when_nothing_came_of_it() {
+    fn name_is_unique_and_free_again_after_a_dropped_reservation() {
         let table = Table::new(KIND);
         let reserved = table.reserve("a").unwrap();
         assert_eq!(table.reserve("a").err().unwrap().message, "close it first");
@@ -150,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_more_than_may_be_counting_those_that_are_being_made() {
+    fn table_limit_includes_reservations() {
         let table = Table::new(KIND);
         let _made = table.reserve("a").unwrap();
         table.reserve("b").unwrap().fill(2);

@@ -1,4 +1,4 @@
-//! From the kernel's start of the first process to a machine that can be worked on.
+//! Boot of a machine, from the start of its first process until the agent can serve requests.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use super::command_line::CommandLine;
 use super::{modules, mounts};
 use crate::log;
 
-/// Bring the machine up. What can be done without is reported when it fails.
+/// Boot the machine. Failures of optional steps are only logged.
 pub fn bring_up() -> Result<()> {
     if mounts::is_in_initramfs() {
         mounts::mount_first()?;
@@ -34,7 +34,8 @@ pub fn bring_up() -> Result<()> {
     Ok(())
 }
 
-/// In the initramfs it may be another device file, which goes with it.
+/// Open the console as standard error. The console of the initramfs is a different device file, which is
+/// removed with the initramfs.
 fn open_console() -> std::io::Result<()> {
     let console = File::options().read(true).write(true).open("/dev/console")?;
     Ok(dup2_stderr(console)?)

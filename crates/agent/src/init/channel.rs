@@ -1,4 +1,5 @@
-//! The machine's channel to the outside: a virtio-serial port by its name, or a terminal. It becomes standard input and output.
+//! The machine's channel to its controller: a virtio-serial port with a fixed name, or a terminal. The
+//! channel becomes standard input and output.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,7 +14,8 @@ use rustix::stdio::{dup2_stdin, dup2_stdout};
 
 use crate::log;
 
-/// Take the channel and wait until somebody is on its other side. `again`: it is standard input already.
+/// Open the channel, and wait until a peer has connected. With `again`, the channel is already standard
+/// input.
 pub fn take(terminal: Option<&str>, again: bool) -> Result<()> {
     if !again {
         let channel = match terminal {
@@ -41,7 +43,8 @@ fn open_terminal(path: &str) -> Result<File> {
     Ok(file)
 }
 
-/// The terminal may be the kernel's console as well, and a kernel's word within a line of ours would spoil it. A panic is reported all the same.
+/// Suppress kernel messages on the console except panics: the terminal may also be the console, and a kernel message
+/// would corrupt a line of the protocol.
 fn quieten_kernel() {
     if let Err(error) = fs::write("/proc/sys/kernel/printk", "1") {
         log(&format!("keeping the kernel's words off the channel: {error}"));
@@ -77,12 +80,13 @@ fn wait_for<T>(find: impl Fn() -> Option<T>) -> Option<T> {
         if Instant::now() > deadline {
             return None;
         }
-        // No event tells of a new port before there is anything that listens to the kernel's.
+        // Without a listener for kernel events, polling is the only way to detect a new port.
         std::thread::sleep(LOOK_AGAIN);
     }
 }
 
-/// A port nobody is connected to is hung up: reading gives its end at once.
+/// Wait until a peer has connected: a port without a peer reports a hang-up, and a read returns the end of
+/// file.
 fn wait_for_company() {
     loop {
         let input = io::stdin();
@@ -92,7 +96,7 @@ fn wait_for_company() {
         if !hung_up {
             return;
         }
-        // The driver wakes nobody who waits for the other side to come, only who waits for what it says.
+        // The driver wakes readers when data arrive, but not when a peer connects.
         std::thread::sleep(LOOK_AGAIN);
     }
 }

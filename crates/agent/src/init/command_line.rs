@@ -1,23 +1,23 @@
-//! What the kernel's command line says to the agent. Words that are not its own are passed over.
+//! The agent's options on the kernel's command line. Other options are ignored.
 
 use std::fs;
 use std::io;
 
-/// The agent's words on the kernel's command line.
+/// The agent's options on the kernel's command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct CommandLine {
-    /// The block device of the root file system.
+    /// Block device of the root file system.
     pub root: Option<String>,
-    /// The block device of the kernel modules.
+    /// Block device of the kernel modules.
     pub modules: Option<String>,
-    /// The machine's name.
+    /// Host name of the machine.
     pub name: Option<String>,
-    /// The terminal that is the channel, where it is no virtio-serial port.
+    /// Terminal that serves as the channel, instead of a virtio-serial port.
     pub channel: Option<String>,
 }
 
 impl CommandLine {
-    /// Read that of the running kernel.
+    /// Read the command line of the running kernel.
     pub fn read() -> io::Result<Self> {
         Ok(Self::parse(&fs::read_to_string("/proc/cmdline")?))
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_agents_words_are_found_among_the_kernels() {
+    fn agent_options_are_found_on_the_kernel_command_line() {
         let line = CommandLine::parse(
             "console=ttyS0 quiet iolab.root=/dev/vda iolab.name=a iolab.name=dut iolab.channel=\n",
         );

@@ -1,4 +1,5 @@
-//! The agent as a machine's first process: bring the machine up, serve its channel for one session after the other, never exit.
+//! The agent as the first process (PID 1) of a machine: boots the machine, serves consecutive sessions on its
+//! channel, and never exits.
 
 mod boot;
 mod channel;
@@ -21,13 +22,13 @@ pub use power::power_off;
 use crate::log;
 use command_line::CommandLine;
 
-/// Whether the agent is to be a machine's first process: started as `/init`, or with the argument `init`.
+/// Whether the agent must be the first process of a machine: started as `/init`, or with the argument `init`.
 pub fn is_asked_for(program: Option<&OsStr>, argument: Option<&str>) -> bool {
     let name = program.and_then(|program| Path::new(program).file_name());
     argument == Some(ARGUMENT) || name == Some(OsStr::new(ARGUMENT))
 }
 
-/// Be it. `serve` works on standard input and output.
+/// Run as the first process. `serve` uses standard input and output.
 pub fn begin(again: bool, serve: impl FnOnce() -> anyhow::Result<Infallible> + panic::UnwindSafe) -> u8 {
     if std::process::id() != 1 {
         log("'init' is for the first process of a machine, which this is not; see iolab-agent --help");
@@ -45,20 +46,22 @@ pub fn begin(again: bool, serve: impl FnOnce() -> anyhow::Result<Infallible> + p
     match served {
         Ok(Ok(never)) => match never {},
         Ok(Err(error)) => log(&format!("{error:#}; powering off")),
-        // It was reported when it happened.
+        // The panic hook has already logged the panic.
         Err(_) => log("powering off"),
     }
     power_off()
 }
 
-/// Begin a new session in a new image of the same process: nothing of the old one is left in memory.
+/// Start a new session by executing the agent again in the same process, so that no memory of the old session
+/// remains.
 pub fn begin_again() -> ! {
     let error = Command::new("/proc/self/exe").args([ARGUMENT, AGAIN]).exec();
     log(&format!("beginning a new session: {error}; powering off"));
     power_off()
 }
 
-/// A panic of a request is answered; of the threads that carry all requests, it is the end.
+/// Install a hook that logs panics. A panic of a request only fails that request; a panic of a thread that
+/// all requests need powers the machine off.
 fn tell_panics() {
     panic::set_hook(Box::new(|what| {
         let thread = std::thread::current();
@@ -72,6 +75,6 @@ fn tell_panics() {
 }
 
 const ARGUMENT: &str = "init";
-/// The second argument of every session but the first.
+/// Second command-line argument of the agent in all sessions after the first.
 pub const AGAIN: &str = "again";
 const VITAL_THREADS: [&str; 3] = ["output", "spawner", "signals"];

@@ -1,4 +1,4 @@
-//! Kernel modules: those that a list names, in its order, and those that the machine's hardware asks for.
+//! Loads kernel modules: the modules in a list, in the order of the list, and the modules for the machine's hardware.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -13,19 +13,20 @@ use rustix::system::finit_module;
 use crate::log;
 use crate::programs::spawn::search_path;
 
-/// Load the modules of the list, if there is one. One that cannot be loaded is reported; the next may not need it.
+/// Load the modules of the list, if the list exists. A failure is only logged, because later modules might not depend
+/// on the failed module.
 pub fn load_listed() {
     let Ok(text) = fs::read_to_string(LIST) else { return };
     for (path, parameters) in parse_list(&text) {
         match load(&path, &parameters) {
-            // Built in, named twice, or for a machine of another kind.
+            // The module is built in or listed twice, or its hardware does not exist.
             Ok(()) | Err(rustix::io::Errno::EXIST | rustix::io::Errno::NODEV) => {}
             Err(errno) => log(&format!("loading module '{}': {}", path.display(), io::Error::from(errno))),
         }
     }
 }
 
-/// The paths and parameters in the text of a list.
+/// Parse the paths and parameters in the text of a list.
 fn parse_list(text: &str) -> Vec<(PathBuf, String)> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let words = lines
@@ -43,7 +44,8 @@ fn load(path: &Path, parameters: &str) -> rustix::io::Result<()> {
     finit_module(file, &parameters, 0)
 }
 
-/// Load what the hardware asks for, and `others`, by one run of `modprobe`; a machine without that program is complete as it is.
+/// Load the modules for the hardware, and `others`, with one call of `modprobe`; a machine without `modprobe`
+/// needs no modules.
 pub fn load_for_hardware(others: &[&str]) {
     let mut wanted: BTreeSet<String> = others.iter().map(|&name| name.to_owned()).collect();
     gather_aliases(Path::new("/sys/devices"), &mut wanted);
@@ -56,7 +58,7 @@ pub fn load_for_hardware(others: &[&str]) {
         Err(error) => return log(&format!("running modprobe: {error}")),
     };
     let deadline = Instant::now() + MODPROBE_LIMIT;
-    // Its exit status tells only that some alias has no module, which is always so.
+    // Ignore the exit status: modprobe fails if any alias has no module, and there are always such aliases.
     while matches!(process.try_wait(), Ok(None)) {
         if Instant::now() > deadline {
             log(&format!(
@@ -65,12 +67,12 @@ pub fn load_for_hardware(others: &[&str]) {
             ));
             return;
         }
-        // A wait with a limit: the standard library has none for a child.
+        // A wait with a timeout, which the standard library lacks for child processes.
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// The texts of all files `modalias` below `folder`, which no symbolic link leads out of.
+/// Collect the contents of all `modalias` files below `folder`, without following symbolic links.
 fn gather_aliases(folder: &Path, aliases: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };
@@ -83,8 +85,8 @@ fn gather_aliases(folder: &Path, aliases: &mut BTreeSet<String>) {
     }
 }
 
-/// Whether a device is of those a machine is given: cards and disks. What the board and the CPU offer besides (crypto, KVM, bus
-/// monitors) takes longer to load under emulation than all the rest, and is loaded by whoever needs it.
+/// Whether a device is a NIC or a disk of the machine. Other functions of the board and the CPU (crypto, KVM,
+/// bus monitors) load slowly under emulation and are loaded on demand.
 fn is_wanted(alias: &str) -> bool {
     const BRIDGE: &str = "bc06";
     const BUS_CONTROLLER: &str = "bc0Csc05";
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cards_and_disks_are_wanted_and_the_boards_own_devices_are_not() {
+    fn modules_of_nics_and_disks_are_loaded_and_those_of_board_devices_are_not() {
         let card = "pci:v00001AF4d00001000sv00001AF4sd00000001bc02sc00i00";
         for wanted in [card, "virtio:d00000001v00001AF4", "xen:vif"] {
             assert!(is_wanted(wanted));
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_a_path_and_parameters_on_each_line() {
+    fn module_list_has_a_path_and_parameters_per_line() {
         let text = "# first\n\n/iolab/modules/virtio.ko\nnet.ko  a=1 b=2 # why\n";
         let expected = [("/iolab/modules/virtio.ko", ""), ("/iolab/net.ko", "a=1 b=2")];
         let expected: Vec<(PathBuf, String)> =

@@ -1,4 +1,5 @@
-//! The file systems of a machine: the kernel's own, and a root that is read-only below and memory above.
+//! File systems of a machine: the kernel's file systems, and a root file system with a read-only lower layer and an
+//! upper layer in memory.
 
 use std::fs;
 use std::path::Path;
@@ -12,16 +13,16 @@ use nix::unistd::{chdir, chroot};
 
 use crate::log;
 
-/// A file system of the kernel's own.
+/// A file system of the kernel.
 struct Own {
     kind: &'static str,
     place: &'static str,
     options: &'static str,
-    /// Without it the agent cannot work.
+    /// Whether the agent needs the file system.
     needed: bool,
 }
 
-/// Mount the kernel's own file systems that the agent cannot do without, and the others that there are.
+/// Mount the file systems of the kernel. A failure is an error only for file systems that the agent needs.
 pub fn mount_own() -> Result<()> {
     for own in &OWN {
         let mounted = mount_one(own.kind, own.place, own.kind, MsFlags::empty(), own.options);
@@ -34,7 +35,7 @@ pub fn mount_own() -> Result<()> {
     Ok(())
 }
 
-/// Mount what may have come with kernel modules; what has not is not missed.
+/// Mount the file systems of loaded kernel modules, if they exist.
 pub fn mount_late() {
     for (kind, place) in [("configfs", "/sys/kernel/config"), ("xenfs", "/proc/xen")] {
         if Path::new(place).exists() {
@@ -45,7 +46,7 @@ pub fn mount_late() {
     }
 }
 
-/// Mount what the first stage needs.
+/// Mount the file systems that the first stage of the boot needs.
 pub fn mount_first() -> Result<()> {
     for own in OWN.iter().filter(|own| ["/proc", "/sys", "/dev"].contains(&own.place)) {
         mount_one(own.kind, own.place, own.kind, MsFlags::empty(), own.options)?;
@@ -53,14 +54,14 @@ pub fn mount_first() -> Result<()> {
     Ok(())
 }
 
-/// Whether the root is the initramfs.
+/// Whether the root file system is the initramfs.
 pub fn is_in_initramfs() -> bool {
     let kind = statfs("/").map(|seen| seen.filesystem_type());
     kind.is_ok_and(|kind| kind == TMPFS_MAGIC || kind == FsType(RAMFS_MAGIC))
 }
 
-/// Make the root of the squashfs on `device` with memory above it, and put that in place of the initramfs. `modules` is mounted on
-/// `/lib/modules`.
+/// Mount the squashfs on `device` with a writable layer in memory above it, and make it the root file system
+/// instead of the initramfs. `modules` is mounted on `/lib/modules`.
 pub fn switch_root(device: &str, modules: Option<&str>) -> Result<()> {
     mount_device(device, "/r/below")?;
     mount_one("tmpfs", "/r/memory", "tmpfs", MsFlags::empty(), "mode=755")?;
@@ -70,7 +71,7 @@ pub fn switch_root(device: &str, modules: Option<&str>) -> Result<()> {
     let layers = "lowerdir=/r/below,upperdir=/r/memory/above,workdir=/r/memory/work";
     mount_one("overlay", "/r/root", "overlay", MsFlags::empty(), layers)?;
     if let Some(modules) = modules {
-        // A machine without modules can still be talked to, and be asked what it lacks.
+        // Without kernel modules the machine still answers requests and can report missing features.
         if let Err(error) = mount_device(modules, "/r/root/lib/modules") {
             log(&format!("{error:#}"));
         }
@@ -81,7 +82,7 @@ pub fn switch_root(device: &str, modules: Option<&str>) -> Result<()> {
     chdir("/").context("entering '/'")
 }
 
-/// Mount the squashfs on a block device as soon as the device is there.
+/// Mount the squashfs on a block device as soon as the device exists.
 fn mount_device(device: &str, place: &str) -> Result<()> {
     let deadline = Instant::now() + DEVICE_LIMIT;
     loop {
@@ -104,13 +105,13 @@ fn mount_device(device: &str, place: &str) -> Result<()> {
                 )
             });
         }
-        // A driver finds its device in a thread of the kernel; a boot is not to wait longer than that takes.
+        // Drivers probe devices asynchronously in a kernel thread; a short polling interval keeps the boot time low.
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
 fn mount_one(source: &str, place: &str, kind: &str, flags: MsFlags, options: &str) -> Result<()> {
-    // A place in a file system that cannot be written to is there or not.
+    // On a read-only file system the mount point either exists or the mount fails.
     let _ = fs::create_dir_all(place);
     mount(Some(source), place, Some(kind), flags, Some(options))
         .with_context(|| format!("mounting {kind} '{source}' on '{place}'"))

@@ -1,4 +1,4 @@
-//! What the agent asks of Linux, and how it says that Linux refused.
+//! Access to the Linux kernel, and conversion of its errors.
 
 pub mod clock;
 pub mod faults;

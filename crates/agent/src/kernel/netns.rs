@@ -1,4 +1,5 @@
-//! Named network namespaces: where they are, how a thread enters one. Making and removing them is done with `ip`.
+//! Named network namespaces: their paths, and functions that move a thread into a namespace. `ip` creates and removes
+//! the namespaces.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -10,17 +11,17 @@ use nix::sched::{setns, unshare, CloneFlags};
 
 use crate::kernel::faults::{refused, refused_errno, Answer};
 
-/// The file of the namespace `name`, as iproute2 keeps it.
+/// Return the path of the namespace `name`, as used by iproute2.
 pub fn path(name: &str) -> String {
     format!("/run/netns/{name}")
 }
 
-/// Whether there is a namespace `name`.
+/// Whether the namespace `name` exists.
 pub fn exists(name: &str) -> bool {
     Path::new(&path(name)).exists()
 }
 
-/// Refuse what cannot be a namespace's name.
+/// Refuse an invalid namespace name.
 pub fn check_name(name: &str) -> Answer<()> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let fits = (1..=255).contains(&name.len()) && name.bytes().all(plain);
@@ -31,7 +32,7 @@ pub fn check_name(name: &str) -> Answer<()> {
     Err(ErrorObject::params(message, name))
 }
 
-/// Do `work` in the namespace `name`, on a thread of its own; in the agent's when there is no name.
+/// Run `work` in the namespace `name`, on a separate thread; without a name, in the agent's namespace.
 pub fn within<T: Send>(name: Option<&str>, work: impl FnOnce() -> Answer<T> + Send) -> Answer<T> {
     let Some(name) = name else { return work() };
     on_thread(|| {
@@ -40,10 +41,10 @@ pub fn within<T: Send>(name: Option<&str>, work: impl FnOnce() -> Answer<T> + Se
     })
 }
 
-/// What no other namespace has while one is there: device and inode.
+/// Device and inode number, which identify a namespace among all existing namespaces.
 pub type Identity = (u64, u64);
 
-/// That of the namespace `name`.
+/// Return the identity of the namespace `name`.
 pub fn identity(name: &str) -> Answer<Identity> {
     check_name(name)?;
     let path = path(name);
@@ -51,20 +52,20 @@ pub fn identity(name: &str) -> Answer<Identity> {
     Ok((status.dev(), status.ino()))
 }
 
-/// A namespace that a thread can enter.
+/// An open network namespace.
 pub struct Namespace {
     path: String,
     file: File,
 }
 
 impl Namespace {
-    /// That of the name.
+    /// Open the namespace `name`.
     pub fn open(name: &str) -> Answer<Self> {
         check_name(name)?;
         Self::at(path(name))
     }
 
-    /// That of the calling thread.
+    /// Open the namespace of the calling thread.
     pub fn current() -> Answer<Self> {
         Self::at("/proc/thread-self/ns/net".to_owned())
     }
@@ -74,14 +75,14 @@ impl Namespace {
         Ok(Self { path, file })
     }
 
-    /// Move the calling thread there.
+    /// Move the calling thread into the namespace.
     pub fn enter(&self) -> Answer<()> {
         setns(&self.file, CloneFlags::CLONE_NEWNET)
             .map_err(|errno| refused_errno("entering namespace", &self.path, errno))
     }
 }
 
-/// The same with the namespace's own `/sys`.
+/// Run `work` in the namespace `name`, on a separate thread with the `/sys` of that namespace.
 pub fn within_with_sys<T: Send>(name: Option<&str>, work: impl FnOnce() -> Answer<T> + Send) -> Answer<T> {
     if name.is_none() {
         return work();
@@ -92,21 +93,21 @@ pub fn within_with_sys<T: Send>(name: Option<&str>, work: impl FnOnce() -> Answe
     })
 }
 
-/// Let the calling thread mount what nobody else sees.
+/// Give the calling thread a private mount namespace.
 pub fn own_mounts() -> nix::Result<()> {
     const NOTHING: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS)?;
     mount(NOTHING, "/", NOTHING, MsFlags::MS_SLAVE | MsFlags::MS_REC, NOTHING)
 }
 
-/// Show the calling thread, and only it, the `/sys` of its network namespace.
+/// Mount the `/sys` of the calling thread's network namespace, visible only to this thread.
 pub fn mount_own_sys() -> nix::Result<()> {
     own_mounts()?;
     umount2("/sys", MntFlags::MNT_DETACH)?;
     mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), None::<&str>)
 }
 
-/// Do `work` on a thread of its own, which may go where it likes.
+/// Run `work` on a separate thread, which may change its namespaces.
 pub fn on_thread<T: Send>(work: impl FnOnce() -> Answer<T> + Send) -> Answer<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, work);

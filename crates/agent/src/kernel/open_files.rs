@@ -1,14 +1,15 @@
-//! How many files the agent may have open: each program that it runs takes five.
+//! Limit of the agent's open files; the agent needs five open files for each program that it runs.
 
 use anyhow::ensure;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
-/// Enough for the labs of one computer.
+/// Requested limit of open files, enough for the labs of one host.
 const WANTED: u64 = 4096;
-/// A lab of two machines with a program each, and what the agent has for itself.
+/// Minimum limit of open files, enough for the agent and a lab of two machines with one program each.
 const LEAST: u64 = 128;
 
-/// Raise the limit of this process, and so of its programs, where it is lower than labs need; root may pass the hard one.
+/// Raise the limit of this process and its programs, if it is lower than labs need; only root may exceed the
+/// hard limit.
 pub fn raise() -> anyhow::Result<()> {
     let now = getrlimit(Resource::Nofile);
     if now.current.is_none_or(|limit| limit >= WANTED) {

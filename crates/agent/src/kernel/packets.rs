@@ -1,4 +1,5 @@
-//! Messages between processes of this binary: one JSON text and at most one open file in each packet of a unix socket.
+//! Messages between processes of this program: each packet of a Unix socket contains one JSON text and at
+//! most one open file.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,17 +14,17 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-/// Two ends of a connection that keeps packets apart.
+/// Create a connected pair of sockets that preserves packet boundaries.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Let nobody wait for longer than `limit` for what comes on a socket.
+/// Set the receive timeout of a socket.
 pub fn limit_waiting(socket: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
     Ok(set_socket_timeout(socket, Timeout::Recv, Some(limit))?)
 }
 
-/// Send `message`, and `file` with it.
+/// Send `message`, with `file` attached.
 pub fn send(
     socket: BorrowedFd<'_>,
     message: &impl Serialize,
@@ -40,7 +41,7 @@ pub fn send(
     Ok(())
 }
 
-/// Wait for the next packet and the file in it; `None` when nobody can send one any more.
+/// Wait for the next packet and its file; `None` if the other end is closed.
 pub fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<(T, Option<OwnedFd>)>> {
     let mut text = [0; MOST_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -57,5 +58,5 @@ pub fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<(T, 
     Ok(Some((serde_json::from_slice(&text[..got.bytes])?, file)))
 }
 
-/// Longer than any message; what is longer is cut and then no JSON.
+/// Maximum length of a message in bytes; longer messages are truncated and fail to parse.
 const MOST_BYTES: usize = 4096;

@@ -1,5 +1,6 @@
-//! Give an agent without root a small world of its own: user, mount and network namespaces in which it is root, so that
-//! `ip netns` and the rest work. Nothing outside is touched; the kernel removes it all with the last process in it.
+//! New user, mount and network namespaces for an agent without root, in which it is root, so that `ip netns` and
+//! similar commands work. Nothing outside the namespaces is changed. The kernel removes the namespaces with their last
+//! process.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -9,11 +10,13 @@ use nix::mount::{mount, MsFlags};
 use nix::sched::{unshare, CloneFlags};
 use nix::unistd::{Gid, Uid};
 
-/// The argument with which this binary tries to enter namespaces and says on standard error why it cannot.
+/// Command-line argument with which this program tries to enter namespaces, and prints the reason for a failure to
+/// standard error.
 pub const TRIAL: &str = "try-rootless";
 
-/// Enter new namespaces, if another process can do so first: where the kernel lets a user in but gives no rights there, the agent must
-/// stay outside as it is. Must be called before the process has a second thread.
+/// Enter new namespaces, if a test process can do so first: some kernels permit the namespaces but grant no
+/// privileges in them, and then the agent must stay outside. Call this before the process starts a second
+/// thread.
 pub fn enter_if_possible() -> anyhow::Result<()> {
     let tried = Command::new("/proc/self/exe").arg(TRIAL).stdin(Stdio::null()).output()?;
     if !tried.status.success() {
@@ -22,7 +25,7 @@ pub fn enter_if_possible() -> anyhow::Result<()> {
     enter()
 }
 
-/// Enter new namespaces, or stop half-way.
+/// Enter new namespaces; after an error some namespaces may already be entered.
 pub fn enter() -> anyhow::Result<()> {
     let (uid, gid) = (Uid::effective(), Gid::effective());
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET)
@@ -38,7 +41,7 @@ fn arrange_mounts() -> anyhow::Result<()> {
     mount(NOTHING, "/", NOTHING, MsFlags::MS_SLAVE | MsFlags::MS_REC, NOTHING)?;
     mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some("mode=755"))?;
     fs::create_dir("/run/netns")?;
-    // Without it /sys shows the host's interfaces; nothing else depends on it.
+    // Ignore a failure: without this mount, /sys shows the host's interfaces, which has no other effect.
     let _ = mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), NOTHING);
     Ok(())
 }

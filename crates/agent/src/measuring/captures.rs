@@ -1,5 +1,5 @@
-//! Answer `capture.start`, `capture.stop`, `capture.read` and `capture.close`: which captures there are, and in which
-//! namespaces.
+//! Verbs `capture.start`, `capture.stop`, `capture.read` and `capture.close`, with the table of captures and
+//! their namespaces.
 
 use iolab_protocol::capture::{
     CaptureName, CapturePart, CaptureRead, CaptureStart, CaptureStarted, Captured,
@@ -12,7 +12,7 @@ use crate::kernel::faults::Answer;
 use crate::kernel::netns;
 use crate::verbs::{verb, Verb};
 
-/// The methods of captures.
+/// Return the verbs for captures.
 pub fn verbs() -> [Verb; 4] {
     [
         verb("capture.start", |host, params| start(host, &params)),

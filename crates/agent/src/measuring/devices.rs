@@ -1,4 +1,4 @@
-//! Answer `device.start`, `device.read` and `device.stop`: which devices there are, and in which namespaces.
+//! Verbs `device.start`, `device.read` and `device.stop`, with the table of devices and their namespaces.
 
 use iolab_protocol::device::{DeviceCounts, DeviceName, DeviceStart, DeviceStarted};
 use iolab_traffic::RunningDevice;
@@ -8,7 +8,7 @@ use crate::kernel::faults::Answer;
 use crate::kernel::netns;
 use crate::verbs::{verb, Verb};
 
-/// The methods of devices.
+/// Return the verbs for devices.
 pub fn verbs() -> [Verb; 3] {
     [
         verb("device.start", |host, params| start(host, &params)),

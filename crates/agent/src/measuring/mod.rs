@@ -1,4 +1,5 @@
-//! What measures and looks on: frames, wires, watches, captures, counters. Each module answers its methods.
+//! Measurements and observations: frames, emulated links, watches, captures, counters. Each module answers the verbs of
+//! its measurement.
 
 pub mod captures;
 pub mod devices;

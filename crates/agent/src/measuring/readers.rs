@@ -1,4 +1,4 @@
-//! Counters of the host and of namespaces, read by one thread that goes from one namespace to the next.
+//! Counters of the host and of namespaces, read by one thread that visits one namespace after the other.
 
 use iolab_protocol::observations::{Observation, Sampler};
 use iolab_samplers::{Reader, Supervised};
@@ -9,10 +9,10 @@ use crate::kernel::clock::now_ns;
 use crate::kernel::faults::{not_sampled, Answer};
 use crate::kernel::netns::{self, Identity, Namespace};
 
-/// What a sampler read in a namespace, or why not.
+/// Sampler, namespace, and observation or error.
 pub type Outcome = (Sampler, Option<String>, Answer<Observation>);
 
-/// Everything that is read in one round.
+/// All samplers of one round of readings.
 pub struct Readers {
     host: Place,
     inside: Vec<Place>,
@@ -20,16 +20,16 @@ pub struct Readers {
 
 /// The host, or a namespace.
 struct Place {
-    /// The namespace; `None`: the host, or the agent's own.
+    /// Name of the namespace; `None` for the host, or for the agent's namespace.
     netns: Option<String>,
     samplers: Vec<Sampler>,
     reader: Reader,
-    /// Of which namespace the reader's files are; `None`: none is open.
+    /// Namespace in which the reader's open files were opened; `None` if no file is open.
     of: Option<Identity>,
 }
 
 impl Readers {
-    /// Those that read `samplers`, what belongs to a namespace in each of `netns`.
+    /// Create the readers of `samplers`. Samplers with counters per namespace read each namespace in `netns`.
     pub fn new(samplers: &[Sampler], netns: &[Option<String>]) -> Self {
         let (inside, of_host): (Vec<_>, Vec<_>) = samplers.iter().partition(|sampler| sampler.is_per_netns());
         let place = |netns: &Option<String>| Place::new(netns.clone(), inside.clone());
@@ -37,11 +37,11 @@ impl Readers {
         Self { host: Place::new(None, of_host), inside }
     }
 
-    /// Read each sampler in every place. The calling thread, which is one that may leave its namespace, is back in it
-    /// afterwards.
+    /// Read all samplers, on the host and in all namespaces. The calling thread may change its namespace during the
+    /// readings, and has its original namespace afterwards.
     ///
     /// # Errors
-    /// When the thread cannot come back.
+    /// Returns an error if the thread cannot return to its namespace.
     pub fn read(&mut self, host: &Host) -> Answer<Vec<Outcome>> {
         let supervised = supervised(host);
         let mut outcomes = self.host.read(&supervised);
@@ -60,8 +60,9 @@ impl Place {
         Self { netns, samplers, reader: Reader::default(), of: None }
     }
 
-    /// Read in the namespace `name`. The thread goes there the first time, and whenever something is not read from what is
-    /// open. What is open is closed where the name has another namespace now, or none: a namespace ends with its name.
+    /// Read in the namespace `name`. The thread enters the namespace the first time, and whenever a sampler
+    /// does not use open files. The open files are closed if the name belongs to a different namespace now,
+    /// or to none.
     fn read_inside(&mut self, name: &str, supervised: &[Supervised]) -> Answer<Vec<Outcome>> {
         let found = netns::identity(name);
         let of = found.as_ref().ok().copied();
@@ -84,7 +85,8 @@ impl Place {
         Ok(outcomes)
     }
 
-    /// Read where the thread is, or from what is open; what failed is opened again in its namespace.
+    /// Read in the current namespace of the thread, or from open files; after a failure the files are opened
+    /// again in their namespace.
     fn read(&mut self, supervised: &[Supervised]) -> Vec<Outcome> {
         let netns = self.netns.as_deref();
         let observed = self.reader.observe(&self.samplers, netns, supervised, now_ns);

@@ -1,4 +1,4 @@
-//! Answer `sample.read`, `sample.start` and `sample.stop`. What the counters mean is the samplers' business.
+//! Verbs `sample.read`, `sample.start` and `sample.stop`. The samplers define the meaning of the counters.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::kernel::netns;
 use crate::measuring::readers::{Outcome, Readers};
 use crate::verbs::{verb, Verb};
 
-/// The methods of readings.
+/// Return the verbs for readings.
 pub fn verbs() -> [Verb; 3] {
     [
         verb("sample.read", |host, params| read(host, &params)),
@@ -42,7 +42,7 @@ pub fn start(host: &Arc<Host>, params: SampleStart) -> Answer<Done> {
         ));
     }
     let reserved = host.series.reserve(&params.series)?;
-    // What cannot be read at all is refused now and not found out at the end.
+    // Refuse samplers that cannot be read now, instead of failing at the end of the series.
     read(host, &SampleRead { samplers: params.samplers.clone(), netns: params.netns.clone() })?;
     let (stop, stopped) = mpsc::channel();
     let reader = Arc::clone(host);
@@ -53,7 +53,7 @@ pub fn start(host: &Arc<Host>, params: SampleStart) -> Answer<Done> {
         let mut next = Instant::now();
         loop {
             kept.push(encode_reading(readers.read(&reader)));
-            // On the schedule of the start; readings that would be late are left out.
+            // Keep the schedule that started with the first reading, and skip readings that would be late.
             let late_periods = next.elapsed().as_nanos() / period.as_nanos();
             next += period * u32::try_from(late_periods + 1).unwrap_or(u32::MAX);
             match stopped.recv_timeout(next.saturating_duration_since(Instant::now())) {
@@ -77,7 +77,7 @@ pub fn stop(host: &Host, params: &SampleStop) -> Answer<Series<Box<RawValue>>> {
     Ok(Series { dropped: kept.dropped, readings: kept.readings.into() })
 }
 
-/// One that could not be made is left out.
+/// Serialize a reading; `None` if the reading failed.
 fn encode_reading(outcomes: Answer<Vec<Outcome>>) -> Option<Box<RawValue>> {
     let (mut observations, mut failures) = (Vec::new(), Vec::new());
     for (sampler, netns, outcome) in outcomes.ok()? {

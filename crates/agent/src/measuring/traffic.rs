@@ -1,5 +1,5 @@
-//! Answer `traffic.open`, `traffic.record`, `traffic.run` and `traffic.close`: which sets of ports there are, and in which namespaces. What a
-//! trial does is in the traffic crate.
+//! Verbs `traffic.open`, `traffic.record`, `traffic.run` and `traffic.close`, with the table of port sets and
+//! their namespaces. The traffic crate runs the trials.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::kernel::faults::Answer;
 use crate::kernel::netns;
 use crate::verbs::{verb, Verb};
 
-/// The methods of traffic.
+/// Return the verbs for traffic.
 pub fn verbs() -> [Verb; 4] {
     [
         verb("traffic.open", |host, params| open(host, &params)),
@@ -86,14 +86,14 @@ fn open_all(ports: &[PortParams]) -> Answer<Vec<OpenPort>> {
     Ok(opened)
 }
 
-/// What replaced a program puts it back in the interface's namespace.
+/// Close a port in the namespace of its interface. There, the port restores the XDP program that it replaced.
 fn close_port(port: &OpenPort) {
     let closed = netns::within(port.params.netns.as_deref(), || {
         port.close();
         Ok(())
     });
     if closed.is_err() {
-        // The namespace's name has gone; the descriptors must go too.
+        // The namespace's name no longer exists; close the descriptors nevertheless.
         port.close();
     }
 }
@@ -103,7 +103,7 @@ fn close_set(set: &PortSet) {
     set.ports.iter().for_each(close_port);
 }
 
-/// Close everything, as the agent ends.
+/// Close all port sets when the agent shuts down.
 pub fn close_all(host: &Host) {
     host.traffic.take_all().iter().for_each(|set| close_set(set));
 }

@@ -1,4 +1,5 @@
-//! Answer `watch.start`, `watch.stop`, `watch.read` and `watch.close`: which watches there are, and in which namespaces.
+//! Verbs `watch.start`, `watch.stop`, `watch.read` and `watch.close`, with the table of watches and their
+//! namespaces.
 
 use iolab_protocol::results::Done;
 use iolab_protocol::watch::{WatchName, WatchPart, WatchPoint, WatchRead, WatchStart, WatchStarted, Watched};
@@ -9,7 +10,7 @@ use crate::kernel::faults::Answer;
 use crate::kernel::netns;
 use crate::verbs::{verb, Verb};
 
-/// The methods of watches.
+/// Return the verbs for watches.
 pub fn verbs() -> [Verb; 4] {
     [
         verb("watch.start", |host, params| start(host, &params)),
@@ -27,7 +28,8 @@ pub fn start(host: &Host, params: &WatchStart) -> Answer<WatchStarted> {
     let open = |point: &WatchPoint| {
         netns::within(point.netns.as_deref(), || {
             if point.netns.is_some() {
-                // Who may not mount may not load programs either, and AF_PACKET needs no `/sys`.
+                // Without permission to mount, the agent cannot load BPF programs either, and AF_PACKET needs
+                // no `/sys`.
                 let _ = netns::mount_own_sys();
             }
             open_eye(params, point)

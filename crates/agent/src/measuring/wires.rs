@@ -1,4 +1,5 @@
-//! Answer `wire.start`, `wire.change`, `wire.restart_draws`, `wire.read` and `wire.stop`: which wires there are, and in which namespaces they end.
+//! Verbs `wire.start`, `wire.change`, `wire.restart_draws`, `wire.read` and `wire.stop`, with the table of
+//! emulated links and the namespaces of their ends.
 
 mod apart;
 
@@ -15,7 +16,7 @@ use crate::kernel::faults::Answer;
 use crate::kernel::netns;
 use crate::verbs::{verb, Verb};
 
-/// The methods of wires.
+/// Return the verbs for emulated links.
 pub fn verbs() -> [Verb; 5] {
     [
         verb("wire.start", |host, params| start(host, &params)),
@@ -39,7 +40,7 @@ pub fn start(host: &Host, params: &WireStart) -> Answer<WireStarted> {
     };
     let both = |by: Carrier| Ok([open(0, by)?, open(1, by)?]);
     let what = if params.super_frames { Unfinished::SuperFrames } else { Unfinished::Checksums };
-    // Whose frames' times count comes before all others.
+    // With a real-time priority, exact times take precedence over throughput: frames arrive without GRO.
     let arrival = if params.priority.is_some() { Arrival::Apart } else { Arrival::Joined };
     let (ends, no_veth) =
         match params.veth_frame_bytes.map(|frame_bytes| both(Carrier::Veth(frame_bytes, arrival))) {

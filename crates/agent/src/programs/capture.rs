@@ -1,16 +1,17 @@
-//! Keep the first bytes a program writes and count the rest. No I/O.
+//! Capture of a program's output: the first bytes are kept, and the rest is counted. The capture does no I/O.
 
 use iolab_protocol::ErrorObject;
 
 use crate::kernel::faults::Answer;
 
-/// The most bytes of one output stream a controller may ask for: three of them fit into one line.
+/// Maximum capture of one output stream that a controller may request, in bytes: three such captures fit into one line.
 const CAPTURE_LIMIT_BYTES: usize = 4 << 20;
 
-/// The most bytes one stream may take in a reply after JSON has escaped it; two streams and the rest fit into one line.
+/// Maximum size of one output stream in a reply after JSON escaping, in bytes: two streams and the other fields fit
+/// into one line.
 const ESCAPED_LIMIT_BYTES: usize = 7 << 20;
 
-/// Refuse captures whose text would not fit into a reply.
+/// Refuse a capture size whose text would not fit into a reply.
 pub fn check_capture(capture_bytes: usize) -> Answer<()> {
     if capture_bytes <= CAPTURE_LIMIT_BYTES {
         return Ok(());
@@ -18,7 +19,7 @@ pub fn check_capture(capture_bytes: usize) -> Answer<()> {
     Err(ErrorObject::params(format!("'capture_bytes' is at most {CAPTURE_LIMIT_BYTES}"), capture_bytes))
 }
 
-/// The kept part of one output stream.
+/// The captured part of one output stream.
 #[derive(Debug)]
 pub struct Capture {
     keep_bytes: usize,
@@ -27,12 +28,12 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// A capture of at most `keep_bytes`.
+    /// Create a capture of at most `keep_bytes` bytes.
     pub fn new(keep_bytes: usize) -> Self {
         Self { keep_bytes, kept: Vec::new(), dropped_bytes: 0 }
     }
 
-    /// Take what was read.
+    /// Add bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         let room = self.keep_bytes - self.kept.len();
         let (kept, dropped) = bytes.split_at(room.min(bytes.len()));
@@ -40,12 +41,12 @@ impl Capture {
         self.dropped_bytes += dropped.len() as u64;
     }
 
-    /// The kept text and how many bytes were dropped. Bad UTF-8 becomes U+FFFD.
+    /// Return the captured text and the number of dropped bytes. Invalid UTF-8 becomes U+FFFD.
     pub fn text(&self) -> (String, u64) {
         self.text_within(ESCAPED_LIMIT_BYTES)
     }
 
-    /// The first `limit` bytes as text.
+    /// Return the first `limit` bytes as text.
     pub fn beginning(&self, limit: usize) -> String {
         String::from_utf8_lossy(&self.kept[..limit.min(self.kept.len())]).into_owned()
     }
@@ -77,7 +78,7 @@ fn escaped_length(character: char) -> usize {
     }
 }
 
-/// Looks for a text in a stream that comes in parts.
+/// A search for a text in a stream that arrives in parts.
 #[derive(Debug)]
 pub struct Search {
     wanted: Vec<u8>,
@@ -86,12 +87,12 @@ pub struct Search {
 }
 
 impl Search {
-    /// A search for `wanted`; an empty text is found at once.
+    /// Create a search for `wanted`; an empty text is found immediately.
     pub fn new(wanted: &str) -> Self {
         Self { wanted: wanted.as_bytes().to_vec(), tail: Vec::new(), found: wanted.is_empty() }
     }
 
-    /// Take the next part.
+    /// Search the next part of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.found {
             return;
@@ -102,7 +103,7 @@ impl Search {
         self.tail.drain(..unneeded);
     }
 
-    /// Whether the text was seen.
+    /// Whether the text was found.
     pub fn found(&self) -> bool {
         self.found
     }
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_bytes_are_kept_and_the_rest_counted() {
+    fn first_output_bytes_are_kept_and_the_rest_is_counted() {
         let mut capture = Capture::new(5);
         capture.push(b"abc");
         capture.push(b"defg");
@@ -122,21 +123,21 @@ mod tests {
     }
 
     #[test]
-    fn bad_bytes_are_replaced() {
+    fn invalid_utf_8_bytes_are_replaced() {
         let mut capture = Capture::new(10);
         capture.push(b"a\xffb\xc3");
         assert_eq!(capture.text(), ("a\u{fffd}b\u{fffd}".to_owned(), 0));
     }
 
     #[test]
-    fn what_escaping_would_make_too_long_is_dropped_and_counted() {
+    fn output_whose_escaped_form_is_too_long_is_truncated_and_counted() {
         let mut capture = Capture::new(10);
         capture.push(b"a\x01\x02b");
         assert_eq!(capture.text_within(8), ("a\u{1}".to_owned(), 2));
     }
 
     #[test]
-    fn a_text_is_found_across_parts() {
+    fn searched_text_is_found_across_chunk_boundaries() {
         let mut search = Search::new("ready");
         for part in ["rea", "d", "rread"] {
             search.push(part.as_bytes());

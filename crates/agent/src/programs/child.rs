@@ -1,4 +1,5 @@
-//! One started process: read its output, see its end, collect it. And the list of all that run.
+//! A started process: reads its output, detects its exit, and collects it. The module also has the list of all running
+//! processes.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,46 +22,47 @@ use crate::kernel::clock::now_ns;
 use crate::kernel::sync::lock;
 use crate::programs::capture::{Capture, Search};
 
-/// How a process ended and what it cost.
+/// The exit of a process, with its CPU time.
 #[derive(Debug, Clone, Copy)]
 pub struct End {
     /// Exit status or signal.
     pub ending: Ending,
-    /// When the end was seen (ns).
+    /// Time at which the exit was detected, in ns.
     pub end_ns: u64,
-    /// CPU time in user mode (ns).
+    /// CPU time in user mode, in ns.
     pub cpu_user_ns: u64,
-    /// CPU time in the kernel (ns).
+    /// CPU time in kernel mode, in ns.
     pub cpu_system_ns: u64,
 }
 
 /// The agent's ends of a process's pipes.
 pub struct Pipes {
-    /// Its standard input and what is to be written there.
+    /// Standard input, with the bytes to write.
     pub stdin: Option<(File, Vec<u8>)>,
-    /// Its standard output.
+    /// Standard output.
     pub stdout: Option<File>,
-    /// Its standard error.
+    /// Standard error.
     pub stderr: Option<File>,
 }
 
-/// What becomes of the rest of a group when its leader has ended.
+/// Treatment of the other members of a process group after the exit of its leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kin {
-    /// It is killed.
+    /// The members are killed.
     End,
-    /// It goes on, as after a shell's command.
+    /// The members continue, as after a shell's command.
     GoOn,
 }
 
-/// What became of a program that was tended.
+/// Result of serving a program.
 pub enum Tended {
-    /// It has ended, and was collected.
+    /// The program has exited and was collected.
     Ended {
-        /// Whether it was killed because its time was over.
+        /// Whether it was killed at its deadline.
         timed_out: bool,
     },
-    /// It was killed and does not end: it waits in the kernel, as for a disk that does not answer. Its pipes are still to be served.
+    /// The program was killed but does not exit, because it waits in the kernel, for example for an unresponsive disk.
+    /// The pipes of the program must still be served.
     Stuck(Pipes),
 }
 
@@ -72,11 +74,11 @@ enum Event {
     Stdin,
 }
 
-/// A started process, leader of its group.
+/// A started process, which leads its process group.
 pub struct Child {
-    /// The process.
+    /// Process ID.
     pub pid: u32,
-    /// When it was started (ns).
+    /// Start time in ns.
     pub begin_ns: u64,
     handle: OwnedFd,
     seen: Mutex<Seen>,
@@ -90,7 +92,7 @@ struct Seen {
 }
 
 impl Child {
-    /// The process `pid`, which was just started.
+    /// Create the handle of the process `pid`, which was just started.
     pub fn new(pid: u32, begin_ns: u64, capture_bytes: usize, search: Option<&str>) -> io::Result<Self> {
         let handle = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
         let handle = pidfd_open(handle.ok_or(ErrorKind::InvalidInput)?, PidfdFlags::empty())?;
@@ -99,32 +101,32 @@ impl Child {
         Ok(Self { pid, begin_ns, handle, seen, changed: Condvar::new() })
     }
 
-    /// Send `signal` to the process's group, unless the process was collected already.
+    /// Send `signal` to the process group, unless the process was already collected.
     pub fn signal(&self, signal: Signal) {
         let seen = lock(&self.seen);
-        // While the leader is not collected its number is not given to another group.
+        // The kernel does not reuse the group ID before the leader is collected.
         if seen.end.is_none() {
             let _ = killpg(self.group(), signal);
         }
     }
 
-    /// Kill the process's group.
+    /// Kill the process group.
     pub fn kill(&self) {
         self.signal(Signal::SIGKILL);
     }
 
-    /// How it ended; `None` while it runs.
+    /// Return the exit of the process; `None` while it runs.
     pub fn end(&self) -> Option<End> {
         lock(&self.seen).end
     }
 
-    /// Whether the searched text was seen in its output.
+    /// Whether the search text was found in the output.
     pub fn search_found(&self) -> bool {
         let seen = lock(&self.seen);
         seen.stdout.1.found() || seen.stderr.1.found()
     }
 
-    /// What it wrote so far.
+    /// Return the output so far.
     pub fn output(&self) -> Output {
         let seen = lock(&self.seen);
         let (stdout, stdout_dropped_bytes) = seen.stdout.0.text();
@@ -132,7 +134,7 @@ impl Child {
         Output { stdout, stderr, stdout_dropped_bytes, stderr_dropped_bytes }
     }
 
-    /// The first `limit` bytes of its output, standard error after standard output.
+    /// Return the first `limit` bytes of the output, standard error after standard output.
     pub fn output_beginning(&self, limit: usize) -> String {
         let seen = lock(&self.seen);
         let mut text = seen.stdout.0.beginning(limit);
@@ -140,7 +142,7 @@ impl Child {
         text
     }
 
-    /// Wait until something about the process changes, at most for `limit`.
+    /// Wait for a change of the process, for at most `limit`.
     pub fn wait_for_change(&self, limit: Duration) {
         let seen = lock(&self.seen);
         if seen.end.is_none() {
@@ -148,7 +150,7 @@ impl Child {
         }
     }
 
-    /// Wait for the end, at most until `deadline`.
+    /// Wait for the exit of the process, until `deadline`.
     pub fn wait_for_end(&self, deadline: Instant) -> Option<End> {
         let mut seen = lock(&self.seen);
         while seen.end.is_none() {
@@ -158,9 +160,9 @@ impl Child {
         seen.end
     }
 
-    /// Serve the process's pipes until it has ended, then collect it. At `deadline` its group is killed. With `Kin::End` the rest
-    /// of its group is killed when it ends. Outputs that stay open after the end (a daemon left behind holds them) are given up
-    /// after a short while. Without a deadline it always ends.
+    /// Serve the pipes of the process until it exits, then collect it. The process group is killed at `deadline`, and
+    /// with `Kin::End` also when the process exits. Outputs that stay open after the exit (held by a daemon) are closed
+    /// after a short time. The result is never `Stuck` without a deadline.
     pub fn tend(&self, mut pipes: Pipes, deadline: Option<Instant>, kin: Kin) -> Tended {
         if let Some((stdin, _)) = &pipes.stdin {
             let _ = fcntl(stdin, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
@@ -197,7 +199,7 @@ impl Child {
         }
     }
 
-    /// Wait for events and serve them; returns whether the process was seen to have ended.
+    /// Wait for events and handle them. Return whether the process has exited.
     fn serve(&self, pipes: &mut Pipes, limit: Option<Duration>, ended: bool) -> bool {
         let ready = self.wait_for_events(pipes, limit, ended);
         for event in &ready {
@@ -223,13 +225,13 @@ impl Child {
             sources.into_iter().filter_map(|(event, descriptor, flags)| Some((event, descriptor?, flags)));
         let (events, mut polled): (Vec<Event>, Vec<PollFd<'_>>) =
             open.map(|(event, descriptor, flags)| (event, PollFd::new(descriptor, flags))).unzip();
-        // A poll that was interrupted or refused has no events; the caller's loop tries again.
+        // An interrupted or failed poll reports no events; the caller repeats it.
         let _ = poll(&mut polled, poll_timeout(limit));
         let ready = events.into_iter().zip(&polled).filter(|(_, polled)| polled.any().unwrap_or(false));
         ready.map(|(event, _)| event).collect()
     }
 
-    #[allow(clippy::large_stack_arrays)] // Its thread has a stack many times as large.
+    #[allow(clippy::large_stack_arrays)] // the thread's stack is many times as large as the buffer
     fn take(&self, pipe: &mut Option<File>, stream: fn(&mut Seen) -> &mut (Capture, Search)) {
         let mut buffer = [0; 64 * 1024];
         let Some(file) = pipe else { return };
@@ -249,7 +251,8 @@ impl Child {
     }
 
     fn collect(&self, end_ns: u64) {
-        // Two rusage readings around one collection differ by what that child used, if no other is collected between them.
+        // The difference of two rusage readings is the CPU time of this child only if no other child is
+        // collected in between.
         let _alone = lock(&COLLECTING);
         let mut seen = lock(&self.seen);
         let before = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
@@ -288,14 +291,14 @@ fn feed(stdin: &mut Option<(File, Vec<u8>)>) {
     match file.write(text) {
         Ok(length) if length < text.len() => drop(text.drain(..length)),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-        // All written, or the program reads no more.
+        // All bytes are written, or the program has closed its input.
         _ => *stdin = None,
     }
 }
 
 fn poll_timeout(limit: Option<Duration>) -> PollTimeout {
     limit.map_or(PollTimeout::NONE, |limit| {
-        // Rounded up, so that the deadline has passed when poll returns.
+        // Round up, so that the deadline has passed when poll returns.
         let limit_ms = i32::try_from(limit.as_millis() + 1).unwrap_or(i32::MAX);
         PollTimeout::try_from(limit_ms).unwrap_or(PollTimeout::MAX)
     })
@@ -305,27 +308,28 @@ fn nanoseconds(time: TimeVal) -> u64 {
     u64::try_from(time.tv_sec() * 1_000_000_000 + time.tv_usec() * 1_000).unwrap_or(0)
 }
 
-/// Held while a child is collected, so that its CPU time can be told from other children's.
+/// Lock that is held while a child is collected, so that its CPU time is separated from that of other children.
 static COLLECTING: Mutex<()> = Mutex::new(());
 
-/// Do something that starts a short program and waits for it by itself, as the standard library does.
+/// Call a function that starts a short program and waits for it, such as one of the standard library.
 ///
-/// Meanwhile nobody else collects: a first process would take that program for an orphan, and its end would be lost.
+/// No child is collected during the call: an agent that is the first process would mistake the program for an
+/// orphan.
 pub fn collecting_alone<T>(run: impl FnOnce() -> T) -> T {
     let _alone = lock(&COLLECTING);
     run()
 }
 
-/// How long a killed process may take to end.
+/// Maximum time for a killed process to exit.
 pub const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long outputs may stay open after a process ended.
+/// Maximum time for outputs to stay open after the exit of their process.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// How often to look for orphans behind a process of ours that has ended.
+/// Maximum number of attempts to collect the orphans that an exited child of the agent hides.
 const ORPHAN_TRIES: usize = 100;
 
-/// All processes that run.
+/// All running processes.
 #[derive(Default)]
 pub struct Children {
     list: Mutex<Running>,
@@ -339,7 +343,7 @@ struct Running {
 }
 
 impl Children {
-    /// Start one more, unless the agent ends; `undoes` is allowed even then.
+    /// Start and add a process, unless the agent is shutting down; with `undoes`, also start it during the shutdown.
     pub fn admit<T>(
         &self,
         undoes: bool,
@@ -356,25 +360,25 @@ impl Children {
         Ok((child, rest))
     }
 
-    /// Kill all, admit no more.
+    /// Kill all processes, and refuse new ones.
     pub fn close(&self) {
         let mut list = lock(&self.list);
         list.closed = true;
         list.children.values().for_each(|child| child.kill());
     }
 
-    /// Collect ended processes that nobody waits for: the orphans of a machine whose first process this is.
+    /// Collect orphaned processes that have exited, if this agent is the first process of a machine.
     pub fn collect_orphans(&self) {
         for _ in 0..ORPHAN_TRIES {
             if self.collect_orphans_once() {
                 return;
             }
-            // One of ours stands before them until its thread collects it.
+            // An exited child of the agent hides the orphans until its thread collects it.
             std::thread::sleep(DRAIN / 10);
         }
     }
 
-    /// The same; false when it could not see them all.
+    /// Collect the visible orphans. Return false if an exited child of the agent hides further orphans.
     fn collect_orphans_once(&self) -> bool {
         let _alone = lock(&COLLECTING);
         let list = lock(&self.list);
@@ -388,7 +392,7 @@ impl Children {
         }
     }
 
-    /// Whether there ever was one.
+    /// Whether any process was ever started.
     pub fn any_started(&self) -> bool {
         lock(&self.list).any_started
     }

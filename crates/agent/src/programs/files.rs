@@ -1,4 +1,4 @@
-//! Open what `process.start` passes to a program: taps, macvtap devices, devices below /dev.
+//! Opens the files that `process.start` passes to a program: taps, macvtap devices, devices in /dev.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 
-use iolab_disk::{claim, Claim};
+use iolab_disk::{claim, existing, Claim};
 use iolab_protocol::files::{Opening, PassedFile};
 use iolab_protocol::ErrorObject;
 use iolab_sys::tap::{open_tap, TapKind, TUN_DEVICE};
@@ -17,7 +17,7 @@ use crate::kernel::netns;
 use crate::programs::child::collecting_alone;
 use crate::programs::launch::ABOVE_TARGETS;
 
-/// Refuse what can never be passed.
+/// Refuse files that can never be passed.
 pub fn check(files: &[PassedFile]) -> Answer<()> {
     if files.len() > MOST_FILES {
         return Err(ErrorObject::params(format!("'files' has at most {MOST_FILES} entries"), files.len()));
@@ -33,13 +33,16 @@ pub fn check(files: &[PassedFile]) -> Answer<()> {
             Opening::Device { path } | Opening::Claimed { path, .. } if !path.starts_with("/dev/") => {
                 return Err(ErrorObject::params("a device's path is below /dev", path.as_str()));
             }
-            Opening::Device { .. } | Opening::Claimed { .. } => {}
+            Opening::Existing { record, .. } if !record.starts_with("/run/") || record.contains("/../") => {
+                return Err(ErrorObject::params("the record of a device is below /run", record.as_str()));
+            }
+            Opening::Device { .. } | Opening::Claimed { .. } | Opening::Existing { .. } => {}
         }
     }
     Ok(())
 }
 
-/// Open all of them, in order, each with the number the program finds it under; macvtaps through `door` where there is one.
+/// Open all files in order, each with its number in the program; macvtaps through `door` if given.
 pub fn open_all(files: &[PassedFile], door: Option<&Door>) -> Answer<Vec<(i32, OwnedFd)>> {
     files.iter().map(|file| Ok((file.fd, open(&file.open, door)?))).collect()
 }
@@ -63,11 +66,14 @@ fn open(opening: &Opening, door: Option<&Door>) -> Answer<OwnedFd> {
         }
         Opening::Claimed { path, serial } => {
             let claim = Claim { device: path.into(), serial: serial.clone(), claim: true };
-            // It runs blkid.
+            // `claim::take` runs blkid, so no other child may be collected meanwhile.
             collecting_alone(|| claim::take(&claim))
                 .map(OwnedFd::from)
                 .map_err(|error| ErrorObject::refused(error.to_string(), None, path.as_str()))
         }
+        Opening::Existing { record, writes } => collecting_alone(|| existing::open(record.as_ref(), *writes))
+            .map(OwnedFd::from)
+            .map_err(|error| ErrorObject::refused(error.to_string(), None, record.as_str())),
     }
 }
 

@@ -1,5 +1,6 @@
-//! The child's side of starting a program: this binary, started as `iolab-agent launch`, arranges its own process (parent-death
-//! signal, namespace, CPUs) with ordinary system calls and then becomes the program. It replaces code between fork and exec.
+//! The child's side of starting a program. This program, started as `iolab-agent launch`, sets up its process
+//! (parent-death signal, namespace, CPUs) with ordinary system calls and then executes the requested program.
+//! No code runs between fork and exec.
 
 use crate::programs::launched::{agent_gone, die_with_parent, LaunchFailure, LaunchReport};
 use std::ffi::{OsStr, OsString};
@@ -19,41 +20,41 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::faults::Answer;
 use crate::{kernel::netns, programs::confine, programs::own_user};
 
-/// The launcher's settings, passed as one JSON argument.
+/// Settings of the launcher, passed as one JSON argument.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Launch {
-    /// The agent; when it is not the parent any more, nothing is started.
+    /// Process ID of the agent; if the agent is not the parent any more, nothing is started.
     pub parent: i32,
-    /// The descriptor on which a failure is reported; it closes when the program has begun.
+    /// Descriptor on which a failure is reported; exec closes it.
     pub status: i32,
-    /// The descriptor on which to wait for a byte before the program begins.
+    /// Descriptor on which the launcher waits for a byte before it executes the program.
     pub go: i32,
-    /// Where the program runs.
+    /// Network namespace of the program.
     pub place: Place,
-    /// The CPUs it may run on.
+    /// CPUs on which the program may run.
     pub cpus: Option<Vec<usize>>,
-    /// Inherited descriptors and the numbers under which the program finds them.
+    /// Inherited descriptors, each with its number in the program.
     pub files: Vec<(i32, i32)>,
-    /// What the program has to do with as a user of its own.
+    /// Files for the program, if it runs as a separate user.
     pub own_user: Option<OwnUser>,
-    /// What it may reach, where that is not all.
+    /// Objects that the program may reach, if it is confined.
     pub confined: Option<Confined>,
 }
 
 /// The network namespace of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
-    /// The agent's own.
+    /// The agent's namespace.
     #[default]
     Here,
-    /// The one of that name.
+    /// The namespace with this name.
     Named(String),
-    /// A new one that goes away with the program.
+    /// A new namespace, which is removed with the program.
     Fresh,
 }
 
 impl Place {
-    /// The namespace `netns`; the agent's own when there is no name.
+    /// Return the place for the namespace `netns`; without a name, the agent's namespace.
     pub fn of(netns: Option<String>) -> Answer<Self> {
         let Some(name) = netns else { return Ok(Self::Here) };
         netns::check_name(&name)?;
@@ -61,7 +62,8 @@ impl Place {
     }
 }
 
-/// Become the program in `arguments`: the settings, then the program's argv. Returns only when that failed.
+/// Execute the program in `arguments`: the settings, then the program's argv. The function returns only if
+/// the execution failed.
 pub fn launch(mut arguments: impl Iterator<Item = OsString>) -> u8 {
     let settings = arguments.next().and_then(|text| serde_json::from_str::<Launch>(text.to_str()?).ok());
     let Some(settings) = settings else { return LAUNCH_FAILED };
@@ -86,11 +88,11 @@ fn become_program(
     let failed = |doing: &'static str| move |errno: nix::Error| LaunchFailure::new(doing, "", &errno.into());
     match settings.confined {
         None => end_with(settings.parent)?,
-        Some(_) => die_with_parent()?, // the agent has no number among its processes
+        Some(_) => die_with_parent()?, // the agent has no process ID in the new process namespace
     }
     SigSet::empty().thread_set_mask().map_err(failed("unblocking signals"))?;
     if settings.parent == 1 {
-        // A machine's first process is protected from the lack of memory; what it starts is not.
+        // The first process of a machine is protected from the OOM killer; its programs must not be.
         let _ = std::fs::write("/proc/self/oom_score_adj", "0");
     }
     enter(&settings.place)?;
@@ -105,19 +107,19 @@ fn become_program(
     }
     if let Some((user, view)) = own_user::user_of(std::process::id()).zip(settings.own_user.as_ref()) {
         own_user::become_user(user, view)?;
-        end_with(settings.parent)?; // who changes users loses the signal
+        end_with(settings.parent)?; // a change of user clears the parent-death signal
     }
     let mut argv = argv.into_iter();
     let program = argv.next().unwrap_or_default();
     let mut error = Command::new(&program).args(argv).exec();
     if error.kind() == io::ErrorKind::PermissionDenied && !is_found(&program) {
-        // A closed folder on the search path hides that the program is in none.
+        // An inaccessible folder on the search path causes EACCES even if no folder contains the program.
         error = io::Error::from_raw_os_error(nix::libc::ENOENT);
     }
     Err(LaunchFailure::new("starting program", program.to_string_lossy(), &error))
 }
 
-/// Die when the agent does.
+/// Exit when the agent exits.
 fn end_with(agent: i32) -> Result<(), LaunchFailure> {
     die_with_parent()?;
     if getppid() != Pid::from_raw(agent) {
@@ -126,15 +128,15 @@ fn end_with(agent: i32) -> Result<(), LaunchFailure> {
     Ok(())
 }
 
-/// The two pipes to the agent, closed when the program begins, and whether each file has the number under which the program
-/// finds it.
+/// Return the status pipe and the go pipe to the agent (exec closes both), and the result of giving each passed file
+/// its number in the program.
 #[expect(
     unsafe_code,
     reason = "only the process that inherited descriptors can say that nothing owns them yet"
 )]
 fn inherited(settings: &Launch) -> Option<(File, File, io::Result<()>)> {
     let pipes = [settings.status, settings.go];
-    // SAFETY: this process has done nothing yet but read its arguments.
+    // SAFETY: this process has only read its arguments so far.
     let rearranged = unsafe { descriptors::rearrange(&pipes, &settings.files, ABOVE_TARGETS) };
     let Rearranged { kept, passed } = rearranged.ok()?;
     let [status, go] = <[OwnedFd; 2]>::try_from(kept).ok()?;
@@ -157,8 +159,8 @@ fn enter(place: &Place) -> Result<(), LaunchFailure> {
             let failed = |error: &io::Error| LaunchFailure::new("entering namespace", &path, error);
             let namespace = File::open(&path).map_err(|error| failed(&error))?;
             setns(&namespace, CloneFlags::CLONE_NEWNET).map_err(|errno| failed(&errno.into()))?;
-            // As `ip netns exec`: programs find the namespace's interfaces below /sys. Where the system refuses, they
-            // see the agent's, which few of them look at.
+            // As with `ip netns exec`, programs find the namespace's interfaces in /sys. If the mount fails,
+            // they find the agent's interfaces, which matters to few programs.
             let _ = netns::mount_own_sys();
             Ok(())
         }
@@ -173,8 +175,9 @@ fn pin(cpus: &[usize]) -> nix::Result<()> {
     sched_setaffinity(Pid::from_raw(0), &set)
 }
 
-/// Numbers from here on are no program's to choose.
+/// First descriptor number above those that a program may request.
 pub const ABOVE_TARGETS: i32 = 512;
 
-/// The exit status of a launcher that did not become the program; the agent reads the reason on the status pipe.
+/// Exit status of a launcher that could not execute the program; the agent reads the reason from the status
+/// pipe.
 const LAUNCH_FAILED: u8 = 125;

@@ -1,4 +1,4 @@
-//! What every launched process does: it dies with the agent, and says what it could not do.
+//! Common steps of all launched processes: they exit with the agent, and they report failures.
 
 use iolab_protocol::results::Walls;
 use nix::sys::prctl::set_pdeathsig;
@@ -7,36 +7,36 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Write};
 
-/// Why a program was not started.
+/// The reason why a program was not started.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct LaunchFailure {
-    /// What was being done.
+    /// The operation that failed.
     pub doing: String,
-    /// The file or program.
+    /// File or program of the operation.
     pub path: String,
-    /// What the system said.
+    /// Error number of the operating system.
     pub errno: i32,
 }
 
 impl LaunchFailure {
-    /// What was being done with which file, and the error.
+    /// Create a failure from the operation, its file and the error.
     pub fn new(doing: &str, path: impl Into<String>, error: &io::Error) -> Self {
         Self { doing: doing.to_owned(), path: path.into(), errno: error.raw_os_error().unwrap_or(0) }
     }
 }
 
-/// What a launcher says on its status pipe.
+/// A launcher's report on its status pipe.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LaunchReport {
-    /// The next thing it does is to become the program, within these.
+    /// The launcher is about to execute the program with this confinement.
     Walls(Walls),
-    /// It did not become the program.
+    /// The launcher could not execute the program.
     Failure(LaunchFailure),
 }
 
 impl LaunchReport {
-    /// Say it. Nobody is left to tell when the agent has gone.
+    /// Write the report. A failure is ignored, because the agent has exited then.
     pub fn write(&self, status: &mut File) {
         if let Ok(text) = serde_json::to_vec(self) {
             let _ = status.write_all(&text);
@@ -44,13 +44,13 @@ impl LaunchReport {
     }
 }
 
-/// Ask for the signal with which the agent's end is this process's too.
+/// Set the parent-death signal, so that this process exits with the agent.
 pub fn die_with_parent() -> Result<(), LaunchFailure> {
     set_pdeathsig(Signal::SIGKILL)
         .map_err(|errno| LaunchFailure::new("asking for the parent-death signal", "", &errno.into()))
 }
 
-/// The agent has ended before the signal was asked for.
+/// Create the failure for an agent that exited before the parent-death signal was set.
 pub fn agent_gone() -> LaunchFailure {
     LaunchFailure::new("looking for the agent", "", &nix::Error::ESRCH.into())
 }

@@ -1,4 +1,4 @@
-//! Programs that the agent starts: their user, namespace, open files, confinement, output and end.
+//! Programs that the agent starts: their user, namespace, open files, confinement, output and exit.
 
 pub mod capture;
 pub mod child;

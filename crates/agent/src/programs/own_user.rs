@@ -1,6 +1,8 @@
-//! A program that runs as a user of its own: root in nothing, and of closed folders it sees only what it was given.
+//! A program that runs as a separate user, without root privileges. In folders that are closed to other users, the
+//! program sees only the files that it was given.
 //!
-//! This works in the launched process, before it becomes the program: the user, the mounts and the nodes are its alone.
+//! The user, the mounts and the device nodes are set up in the launched process before it executes the
+//! program, and belong to it alone.
 
 use crate::programs::launched::LaunchFailure;
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
@@ -17,18 +19,19 @@ use nix::unistd::{setgroups, setresgid, setresuid, Gid, Uid};
 
 use crate::kernel::netns::own_mounts;
 
-/// Users without a name, which service managers also take from (systemd's DynamicUser): nothing belongs to them.
+/// User IDs without a name, which service managers also use (systemd's `DynamicUser`). These users own no files.
 const USERS: std::ops::RangeInclusive<u32> = 61_184..=65_519;
-/// Where the node of a device is made, out of sight, before it takes its place.
+/// Folder in which a device node is created, invisible to other processes, before the node is bind-mounted.
 pub const WORKPLACE: &str = "/run";
 
-/// The user for the process `pid`; none where root may not become it: a user namespace may have root alone.
+/// Return the user ID for the process `pid`; `None` if root may not switch to it, as in a user namespace in which root
+/// is the only user.
 pub fn user_of(pid: u32) -> Option<u32> {
     let user = USERS.start() + pid % (USERS.end() - USERS.start() + 1);
     may_become(user).then_some(user)
 }
 
-/// Whether this process may become `user`: it is root, and its user namespace has such a user.
+/// Whether this process may switch to `user`: it is root, and its user namespace maps the user.
 pub fn may_become(user: u32) -> bool {
     let mapped = |line: &str| {
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -38,7 +41,8 @@ pub fn may_become(user: u32) -> bool {
     Uid::effective().is_root() && map.lines().any(mapped)
 }
 
-/// Become `user`, who owns what it writes and sees what it reads; without rights, and without ways to get any.
+/// Switch to `user`, who owns the writable files and sees the readable files of `view`, without any
+/// privileges.
 pub fn become_user(user: u32, view: &OwnUser) -> Result<(), LaunchFailure> {
     let at = |doing, path: &Path| {
         let path = path.to_string_lossy().into_owned();
@@ -46,7 +50,7 @@ pub fn become_user(user: u32, view: &OwnUser) -> Result<(), LaunchFailure> {
     };
     umask(Mode::from_bits_truncate(0o022));
     own_mounts().map_err(|errno| at("making mounts for", Path::new("a user of its own"))(errno.into()))?;
-    // All are opened before the first folder is covered: what covers one hides what is below it.
+    // Open all files before the first mount over a folder, because the mount hides the files in the folder.
     let open = |path: &Path| {
         let file = File::options().read(true).custom_flags(nix::libc::O_PATH).open(path);
         Ok((path.to_owned(), file.map_err(at("opening", path))?))
@@ -63,7 +67,7 @@ pub fn become_user(user: u32, view: &OwnUser) -> Result<(), LaunchFailure> {
     drop_rights(user).map_err(|errno| at("becoming a user of its own", Path::new("root"))(errno.into()))
 }
 
-/// The paths, and before each what it leads to by symbolic links: that may be in a closed folder too.
+/// Return each path, preceded by the target of its symbolic links, which may also be in a closed folder.
 fn with_targets(paths: &[String]) -> Vec<PathBuf> {
     let both = |path: &String| [fs::canonicalize(path).unwrap_or_else(|_| path.into()), path.into()];
     let mut all: Vec<PathBuf> = paths.iter().flat_map(both).collect();
@@ -71,7 +75,7 @@ fn with_targets(paths: &[String]) -> Vec<PathBuf> {
     all
 }
 
-/// Make a file, folder or socket the user's; a device stays the host's.
+/// Change the owner of a file, folder or socket to the user; the owner of a device stays unchanged.
 pub fn give(file: &File, user: u32) -> io::Result<()> {
     if is_device(&file.metadata()?) {
         return Ok(());
@@ -83,7 +87,7 @@ fn is_device(seen: &Metadata) -> bool {
     seen.file_type().is_char_device() || seen.file_type().is_block_device()
 }
 
-/// Let the user reach what is open by its path; a device with these rights.
+/// Make an open file accessible to the user under its path; a device gets the given mode.
 fn show(path: &Path, file: &File, owner: (u32, Mode)) -> io::Result<()> {
     let seen = file.metadata()?;
     if is_device(&seen) {
@@ -107,7 +111,7 @@ fn show(path: &Path, file: &File, owner: (u32, Mode)) -> io::Result<()> {
     Ok(bind(&open_again(file), path)?)
 }
 
-/// Let the user read a file in a closed folder, where only its owner could: nobody else comes to it.
+/// Make a file in a closed folder readable for the user; the folder still keeps other users out.
 fn open_to_read(file: &File, seen: &Metadata) -> io::Result<()> {
     if seen.mode() & 0o004 == 0 {
         fs::set_permissions(open_again(file), Permissions::from_mode(seen.mode() & 0o7777 | 0o004))?;
@@ -115,7 +119,8 @@ fn open_to_read(file: &File, seen: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Put a node of the user's own in the place of the host's, which is closed to users, or open to a group alone.
+/// Replace the host's device node, which is closed to users or open only to a group, with a node that belongs to the
+/// user.
 fn show_device(path: &Path, seen: &Metadata, (user, mode): (u32, Mode)) -> io::Result<()> {
     let kind = if seen.file_type().is_block_device() { SFlag::S_IFBLK } else { SFlag::S_IFCHR };
     let node = Path::new(WORKPLACE).join("node");

@@ -1,4 +1,5 @@
-//! Whether a process's group has bound a port, from `/proc/PID/net` and `/proc/PID/fd`. Nothing is connected to.
+//! Detection of the ports that a process group has bound, from `/proc/PID/net` and `/proc/PID/fd`, without opening a
+//! connection.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -7,8 +8,8 @@ use iolab_protocol::calls::ListenTransport;
 
 use crate::kernel::procfs::{pids, stat};
 
-/// Whether the group of process `pid` has `port` bound in the namespace of `pid`. Where the sockets of a member cannot be seen,
-/// anybody's in that namespace counts.
+/// Whether the group of process `pid` has bound `port` in the namespace of `pid`. If the sockets of a member
+/// are unreadable, any bound socket in that namespace counts.
 pub fn is_bound(pid: u32, transport: ListenTransport, port: u16) -> bool {
     let tables = match transport {
         ListenTransport::Tcp => ["tcp", "tcp6"],
@@ -22,11 +23,12 @@ pub fn is_bound(pid: u32, transport: ListenTransport, port: u16) -> bool {
         })
         .collect();
     let among = |sockets: Vec<u64>| bound.iter().any(|inode| sockets.contains(inode));
-    // Looking at a whole group takes time: it is done only when there is something to find that is not the leader's own.
+    // Reading the sockets of a whole group is slow, so it is done only if the port is bound, but not by the leader.
     !bound.is_empty() && (sockets_of(pid).is_ok_and(among) || group_sockets(pid).is_none_or(among))
 }
 
-/// The sockets that have `port` bound (and listen, for TCP) in the text of a socket table, as in `proc_net_tcp`.
+/// Return the inodes of sockets that are bound to `port` (and listen, for TCP) in the text of a socket table
+/// such as `proc_net_tcp`.
 fn bound_inodes(text: &str, transport: ListenTransport, port: u16) -> Vec<u64> {
     let bound = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -38,14 +40,14 @@ fn bound_inodes(text: &str, transport: ListenTransport, port: u16) -> Vec<u64> {
     text.lines().skip(1).filter_map(bound).collect()
 }
 
-/// The sockets that members of the group have open; `None` where one of them cannot be looked at.
+/// Return the open sockets of the group's members; `None` if the sockets of a member are unreadable.
 fn group_sockets(group: u32) -> Option<Vec<u64>> {
     let mut sockets = Vec::new();
     for pid in pids().filter(|&pid| stat(pid).is_some_and(|seen| seen.group == group && !seen.ended)) {
         match sockets_of(pid) {
             Ok(open) => sockets.extend(open),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return None,
-            // It ended meanwhile.
+            // The process has exited in the meantime.
             Err(_) => {}
         }
     }
@@ -76,23 +78,23 @@ mod tests {
 ";
 
     #[test]
-    fn a_listening_tcp_port_is_bound() {
+    fn listening_tcp_port_is_bound() {
         assert_eq!(bound_inodes(TCP, ListenTransport::Tcp, 0x1451), [8437]);
     }
 
     #[test]
-    fn a_connection_is_not_a_listener() {
+    fn tcp_connection_is_not_a_listener() {
         assert_eq!(bound_inodes(TCP, ListenTransport::Tcp, 0x1452), [0; 0]);
     }
 
     #[test]
-    fn a_bound_udp_port_counts_whatever_its_state() {
+    fn udp_port_counts_as_bound_in_any_socket_state() {
         assert_eq!(bound_inodes(UDP6, ListenTransport::Udp, 0x1451), [9001]);
         assert_eq!(bound_inodes(UDP6, ListenTransport::Udp, 0x1450), [0; 0]);
     }
 
     #[test]
-    fn nothing_is_bound_in_an_empty_table() {
+    fn empty_socket_table_has_no_bound_port() {
         assert_eq!(bound_inodes("", ListenTransport::Tcp, 1), [0; 0]);
     }
 }

@@ -1,5 +1,5 @@
-//! The agent's side of starting a program. One long-lived thread starts them all: the kernel sends the parent-death signal when
-//! the *thread* that started a process ends.
+//! The agent's side of starting a program. One long-lived thread starts all programs, because the kernel
+//! sends the parent-death signal when the *thread* that started a process exits.
 
 use crate::programs::launched::{LaunchFailure, LaunchReport};
 use std::collections::BTreeMap;
@@ -29,48 +29,49 @@ use crate::programs::launch::{Launch, Place};
 /// A program to start.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
-    /// It and its arguments; not empty.
+    /// Name or path of the program, and its arguments; not empty.
     pub argv: Vec<String>,
     /// Variables added to the agent's environment.
     pub env: BTreeMap<String, String>,
-    /// Where it runs.
+    /// Network namespace of the program.
     pub place: Place,
-    /// The CPUs it may run on.
+    /// CPUs on which the program may run.
     pub cpus: Option<Vec<usize>>,
-    /// Its standard input.
+    /// Standard input of the program.
     pub stdin: String,
-    /// How much of each output is kept (bytes).
+    /// Maximum number of bytes to capture from each output stream.
     pub capture_bytes: usize,
-    /// A text to look for in its output.
+    /// Text to search for in the output.
     pub search: Option<String>,
-    /// Open files passed to it, each under its number.
+    /// Open files passed to the program, each with its number.
     pub files: Arc<[(i32, OwnedFd)]>,
-    /// What it has to do with as a user of its own.
+    /// Files for the program, if it runs as a separate user.
     pub own_user: Option<OwnUser>,
-    /// What it may reach, where that is not all.
+    /// Objects that the program may reach, if it is confined.
     pub confined: Option<Confined>,
-    /// Whether it undoes something, which is allowed while the agent ends.
+    /// Whether the program undoes a change; such a program may start while the agent is shutting down.
     pub undoes: bool,
 }
 
-/// A program that waits for permission to begin.
+/// A program that waits for permission to start.
 pub struct Held {
-    /// Its process.
+    /// Process of the program.
     pub child: Arc<Child>,
-    /// What it writes to and reads from.
+    /// Pipes of the program's standard streams.
     pub pipes: Pipes,
     status: File,
     go: File,
 }
 
 impl Held {
-    /// Let the program begin, and say what walls are around a confined one; an error when it could not.
+    /// Start the program. Return its confinement, if any; an error if it could not be started.
     pub fn begin(self) -> Answer<(Arc<Child>, Pipes, Option<Walls>)> {
         let Self { child, pipes, mut status, mut go } = self;
-        // A launcher that has failed reads nothing any more; the reason is on the status pipe.
+        // A launcher that has failed does not read the byte; the status pipe contains the reason.
         let _ = go.write_all(b"g");
         let mut told = Vec::new();
-        // Where the launcher's words cannot be read, the program may have begun: only words tell that it has not.
+        // If the status pipe is unreadable, the program may have started: only a report shows that it has
+        // not.
         let _ = status.read_to_end(&mut told);
         match begun(&told) {
             Ok(walls) => Ok((child, pipes, walls)),
@@ -81,14 +82,14 @@ impl Held {
         }
     }
 
-    /// Give the program up before it began.
+    /// Kill the launcher before it executes the program.
     pub fn abandon(self) {
         self.child.kill();
         self.child.tend(self.pipes, None, Kin::End);
     }
 }
 
-/// What a launcher said before it became the program, or why it did not.
+/// Parse the launcher's reports: the confinement, or the reason why the program was not started.
 fn begun(told: &[u8]) -> Answer<Option<Walls>> {
     let mut walls = None;
     for report in serde_json::Deserializer::from_slice(told).into_iter::<LaunchReport>() {
@@ -108,7 +109,7 @@ fn begun(told: &[u8]) -> Answer<Option<Walls>> {
 
 type Order = (Program, Sender<Answer<Held>>);
 
-/// Starts programs.
+/// The thread that starts programs.
 pub struct Spawner {
     orders: Sender<Order>,
     journal: String,
@@ -116,23 +117,24 @@ pub struct Spawner {
 }
 
 impl Spawner {
-    /// Begin the thread that starts programs for the agent with `journal` and enters them in `children`.
+    /// Start the thread, which starts programs for the agent with the journal ID `journal` and adds the programs to
+    /// `children`.
     pub fn begin(journal: String, children: Arc<Children>) -> io::Result<Self> {
         let (orders, received) = mpsc::channel::<Order>();
         let spawner = Self { orders, journal: journal.clone(), children: Arc::clone(&children) };
         thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             for (program, answer) in received {
                 let started = start(&program, &journal, &children);
-                // The files it was passed are its own from now on.
+                // Close the agent's copies of the passed files.
                 drop(program);
-                // A request that does not wait any more has ended the agent.
+                // If the requester does not wait any more, the agent is shutting down.
                 let _ = answer.send(started);
             }
         })?;
         Ok(spawner)
     }
 
-    /// Start a program up to the point where it waits for permission.
+    /// Start a launcher, which waits for permission to execute the program.
     pub fn start(&self, program: Program) -> Answer<Held> {
         let gone = || refused("starting program", "the agent ends", &io::ErrorKind::BrokenPipe.into());
         check_words(&program.argv, &program.env)?;
@@ -147,8 +149,8 @@ impl Spawner {
 }
 
 impl Spawner {
-    /// Start a confined program from a thread of its own, which lasts as long as the program: what a thread starts is in a process
-    /// namespace from when the thread has one, and there is no way back for a thread of an ordinary user.
+    /// Start a confined program from a separate thread, which lasts as long as the program. A thread with a
+    /// new process namespace starts all later children in it, and without privileges it cannot return.
     fn start_confined(&self, program: Program, answer: Sender<Answer<Held>>) -> Answer<()> {
         let (journal, children) = (self.journal.clone(), Arc::clone(&self.children));
         let work = move || {
@@ -168,10 +170,10 @@ impl Spawner {
     }
 }
 
-/// How often a thread looks again whether its program has ended; its end wakes the thread.
+/// Interval between checks whether the program has exited; its exit also wakes the thread.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// Refuse what the system cannot pass to a program.
+/// Refuse arguments and environment variables that the system cannot pass to a program.
 pub fn check_words(argv: &[String], env: &BTreeMap<String, String>) -> Answer<()> {
     if argv.first().is_none_or(String::is_empty) {
         return Err(ErrorObject::params("'argv' needs a program", argv));
@@ -212,7 +214,7 @@ fn try_start(program: &Program, journal: &str, children: &Children) -> io::Resul
     let mut command = Command::new("/proc/self/exe");
     command.arg("launch").arg(serde_json::to_string(&settings)?).args(&program.argv);
     if program.confined.is_some() {
-        command.env_clear(); // what the agent's user has there is no business of the program
+        command.env_clear(); // do not expose the environment of the agent's user
     }
     command.env("PATH", search_path()).envs(&program.env).env(MARK, journal).process_group(0);
     let stdin = if program.stdin.is_empty() { Stdio::null() } else { Stdio::piped() };
@@ -239,34 +241,34 @@ fn inherit(descriptor: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The agent's PATH and the folders of system programs, which a plain user's PATH lacks.
+/// Return the agent's PATH with the folders of system programs, which an ordinary user's PATH lacks.
 pub fn search_path() -> String {
     let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
     format!("{path}:/usr/local/sbin:/usr/sbin:/sbin")
 }
-/// A program that ran to its end.
+/// A program that has exited.
 pub struct Ran {
-    /// The process.
+    /// Process of the program.
     pub child: Arc<Child>,
-    /// How it ended.
+    /// Exit of the program.
     pub end: End,
-    /// Whether it was killed because its time was over.
+    /// Whether it was killed at its deadline.
     pub timed_out: bool,
 }
 
-/// A program that runs and is not tended yet.
+/// A running program whose pipes are not served yet.
 pub struct Begun {
-    /// The process.
+    /// Process of the program.
     pub child: Arc<Child>,
-    /// What it writes.
+    /// Pipes of the program's standard streams.
     pub pipes: Pipes,
-    /// When it was asked for.
+    /// Time of the request.
     pub ordered: Instant,
 }
 
 impl Begun {
-    /// Tend the program to its end, at most for `limit` from when it was asked for. One that does not end although it is killed then
-    /// is an error, and is collected whenever it ends.
+    /// Serve the program until it exits, for at most `limit` after the request. A program that does not exit
+    /// even when killed is an error, and is collected when it exits.
     pub fn finish(self, limit: Duration) -> Answer<Ran> {
         let Self { child, pipes, ordered } = self;
         let timed_out = match child.tend(pipes, ordered.checked_add(limit), Kin::GoOn) {
@@ -280,7 +282,7 @@ impl Begun {
 
 fn stuck(child: Arc<Child>, pipes: Pipes, limit: Duration) -> ErrorObject {
     let pid = child.pid;
-    // Where no thread can be had it stays uncollected, which harms nobody.
+    // If no thread can be started, the process is never collected, which is harmless.
     let _ = std::thread::Builder::new().name(format!("tend {pid}")).spawn(move || {
         child.tend(pipes, None, Kin::GoOn);
     });

@@ -1,4 +1,4 @@
-//! Answers to requests, and the threads that work on them.
+//! Replies to requests, and the threads that execute requests.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,10 +12,10 @@ use serde::Serialize;
 use crate::host::Host;
 use crate::kernel::faults::{refused, Answer};
 
-/// Do one request on a thread of its own.
+/// Execute one request on a separate thread.
 pub fn work_aside(host: &Arc<Host>, id: i64, job: impl FnOnce(&Arc<Host>) + Send + 'static) {
     let id = Some(id);
-    // Only a count: nothing else is published through it.
+    // Relaxed ordering suffices: the counter protects no other data.
     if IN_WORK.fetch_add(1, Ordering::Relaxed) >= MOST_IN_WORK {
         IN_WORK.fetch_sub(1, Ordering::Relaxed);
         let data = ErrorData { limit: Some(MOST_IN_WORK as u64), ..ErrorData::default() };
@@ -37,17 +37,17 @@ pub fn work_aside(host: &Arc<Host>, id: i64, job: impl FnOnce(&Arc<Host>) + Send
     }
 }
 
-/// Write the answer to request `id`.
+/// Send the reply to request `id`.
 pub fn answer<T: Serialize>(host: &Host, id: Option<i64>, outcome: Answer<T>) {
-    // A controller that does not read any more has gone as much as one that does not write.
+    // A controller that does not read any more counts as disconnected.
     if host.output.send(&Response::new(id, outcome)).is_err() {
         host.hang_up();
     }
 }
 
-/// Write the answer to request `id` as the last thing that the agent does.
+/// Send the reply to request `id` before the agent exits.
 pub fn give_last<T: Serialize>(host: &Host, id: i64, result: &T) {
-    // When nobody reads the answer any more, the exit status still tells.
+    // If the reply is never read, the exit status still shows the result.
     let _ = host.output.send(&Response::<&T>::new(Some(id), Ok(result)));
     host.output.drain(LAST_WORD_LIMIT);
 }
@@ -55,5 +55,5 @@ pub fn give_last<T: Serialize>(host: &Host, id: i64, result: &T) {
 static IN_WORK: AtomicUsize = AtomicUsize::new(0);
 const MOST_IN_WORK: usize = 512;
 const STACK_BYTES: usize = 512 * 1024;
-/// How long the last answer may take to be read.
+/// Maximum wait until the last reply is read.
 const LAST_WORD_LIMIT: Duration = Duration::from_secs(1);

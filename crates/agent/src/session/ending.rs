@@ -1,4 +1,5 @@
-//! The dead-man's switch: kill what runs, undo everything, exit. It happens once, whoever asks first.
+//! Shutdown, on request or because the controller has disconnected (dead-man's switch): kill the running programs, undo
+//! all changes, exit. Shutdown happens once, even with several callers.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +16,7 @@ use crate::measuring::traffic;
 use crate::session::relays;
 use crate::verbs::{replying, Reply, Verb};
 
-/// The methods of the end.
+/// Return the verbs for shutdown.
 pub fn verbs() -> [Verb; 2] {
     [
         replying("machine.power_off", power_off),
@@ -23,8 +24,8 @@ pub fn verbs() -> [Verb; 2] {
     ]
 }
 
-/// Undo everything, tell `report` the outcome, and end the process. A machine's first process begins a new session instead. A
-/// second caller waits for that end.
+/// Undo all changes, pass the result to `report`, and exit. The first process of a machine starts a new
+/// session instead. A second caller waits for the exit.
 pub fn end(host: &Host, report: impl FnOnce(&UndoReport)) -> ! {
     let clean = end_work(host, report);
     if host.is_init {
@@ -41,15 +42,16 @@ fn power_off(host: &Arc<Host>, _: Nothing, reply: Reply<UndoReport>) {
     end_machine(host, |report| reply.give_last(host, report))
 }
 
-/// Undo everything, tell `report` the outcome, and switch the machine off.
+/// Undo all changes, pass the result to `report`, and power the machine off.
 fn end_machine(host: &Host, report: impl FnOnce(&UndoReport)) -> ! {
     end_work(host, report);
     init::power_off()
 }
 
-/// Whether all is undone. Nobody comes here again: the process must end.
+/// Shut down, and return whether all changes were undone. The caller must exit the process, because further
+/// calls block.
 fn end_work(host: &Host, report: impl FnOnce(&UndoReport)) -> bool {
-    // Never given back: the process ends under it.
+    // The lock is never released, because the process exits while it holds the lock.
     std::mem::forget(lock(&ENDING));
     host.end_changes();
     relays::close_all(host);
@@ -65,7 +67,7 @@ fn end_work(host: &Host, report: impl FnOnce(&UndoReport)) -> bool {
     let removed = lock(&host.journal).remove_if_empty();
     report(&outcome);
     for failure in &outcome.failed {
-        // Whoever asked may be gone; the log is read by who comes to collect the process.
+        // The requester may have disconnected; the log remains for the parent process.
         crate::log(&format!("not undone: {}: {}", failure.entry.undo_key, failure.reason));
     }
     outcome.failed.is_empty() && removed.is_ok()

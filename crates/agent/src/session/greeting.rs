@@ -1,4 +1,4 @@
-//! The first line: who this agent is, what it can do here, what it found.
+//! The greeting, which is the agent's first line: identity, capabilities, and the state of the host.
 
 use std::fs;
 
@@ -14,24 +14,25 @@ use crate::kernel::clock::now_ns;
 use crate::kernel::faults::Answer;
 use crate::verbs::{verb, Verb};
 
-/// The methods of the greeting.
+/// Return the verb for pings.
 pub fn verbs() -> [Verb; 1] {
     [verb("agent.ping", |_, _: Nothing| Ok(Pong { now_ns: now_ns() })).in_order()]
 }
 
-/// What was found out before the agent began to work.
+/// Facts that were determined before the agent started its work.
 pub struct Beginning {
-    /// The user outside of any namespace of the agent's own.
+    /// The agent's user, as seen from outside the namespaces that the agent entered.
     pub user: Uid,
-    /// Why there are no namespaces of the agent's own, where they were tried.
+    /// Reason why the agent could not enter new namespaces, if it tried.
     pub refusal: Option<String>,
-    /// Why an ordinary user's macvtaps cannot be opened.
+    /// Reason why an ordinary user's agent cannot open macvtaps.
     pub closed: Option<String>,
 }
 
-/// Compose the first line.
+/// Build the greeting.
 pub fn greet(host: &Host, beginning: &Beginning) -> Answer<Hello> {
     let predecessors = host.predecessors()?;
+    let holders = leases::holders(host)?;
     let (capabilities, limits) = abilities(beginning, host.is_init);
     Ok(Hello {
         protocol: PROTOCOL_VERSION.to_owned(),
@@ -43,8 +44,8 @@ pub fn greet(host: &Host, beginning: &Beginning) -> Answer<Hello> {
         state_dir: host.state.name.to_string_lossy().into_owned(),
         capabilities,
         limits,
-        busy_pid: host.busy_pid()?,
-        holders: leases::holders(host)?,
+        busy_pid: leases::busy_pid(&holders),
+        holders,
         predecessors,
     })
 }
@@ -63,7 +64,7 @@ fn abilities(beginning: &Beginning, is_init: bool) -> (Vec<String>, Vec<String>)
         capabilities.push("netns");
     }
     capabilities.extend(["setting", "sample", "journal", "facts"]);
-    // Ports need the same rights as namespaces do, and no program.
+    // Ports require capabilities similar to those for namespaces, but not the program `ip`.
     if has_capabilities(&[CAP_NET_ADMIN, CAP_NET_RAW]) {
         capabilities.push("traffic");
         if beginning.user.is_root() {
@@ -100,7 +101,8 @@ fn is_installed(program: &str) -> bool {
     path.split(':').any(|folder| std::path::Path::new(folder).join(program).exists())
 }
 
-/// The digest of this binary, by which the controller knows whether it must copy a newer one.
+/// Return the SHA-256 digest of this program, from which the controller determines whether to copy a newer
+/// version.
 fn build() -> String {
     let Ok(binary) = fs::read("/proc/self/exe") else { return String::new() };
     let digest = Sha256::digest(binary);

@@ -1,4 +1,4 @@
-//! The methods that this agent answers. Each is named once, by the module that answers it, in its `verbs`.
+//! The verbs of this agent. Each verb is named once, in the function `verbs` of the module that answers it.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use crate::measuring::{captures, devices, series, traffic, watches, wires};
 use crate::session::{ending, greeting, relays};
 use crate::verbs::{Job, Verb};
 
-/// Every method.
+/// Return all verbs.
 pub fn all() -> Vec<Verb> {
     let rooms = [
         Vec::from(greeting::verbs()),
@@ -35,7 +35,7 @@ pub fn all() -> Vec<Verb> {
 
 static ALL: LazyLock<Vec<Verb>> = LazyLock::new(all);
 
-/// What a request asks for: its method, and the work on it.
+/// Return the verb of a request, and the job with its parsed parameters.
 pub fn read(request: &Request<'_>) -> Result<(&'static Verb, Job), Refusal> {
     let Some(verb) = ALL.iter().find(|verb| verb.name == request.method) else {
         return Err(request.refuse_method(&ALL.iter().map(|verb| verb.name).collect::<Vec<_>>()));

@@ -1,4 +1,5 @@
-//! One session with a controller, from the greeting to the end: requests are read, given to their module, and answered.
+//! One session with a controller, from the greeting to the end: requests are read, passed to their module,
+//! and answered.
 
 pub mod answers;
 pub mod ending;

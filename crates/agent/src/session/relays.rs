@@ -1,4 +1,5 @@
-//! Answer `relay.open`, `relay.send` and `relay.close`: which relays there are. What is said over them is not looked at.
+//! Verbs `relay.open`, `relay.send` and `relay.close`, with the table of relays. The agent does not interpret
+//! the relayed messages.
 
 use std::sync::Arc;
 use std::thread;
@@ -17,7 +18,7 @@ use crate::kernel::faults::{describe, refused, refused_errno, Answer};
 use crate::session::answers::work_aside;
 use crate::verbs::{replying, verb, Reply, Verb};
 
-/// The methods of relays.
+/// Return the verbs for relays.
 pub fn verbs() -> [Verb; 3] {
     [
         replying("relay.open", open_and_begin),
@@ -26,10 +27,10 @@ pub fn verbs() -> [Verb; 3] {
     ]
 }
 
-/// Answer `relay.open`. Nothing is reported of the relay until [`Link::begin`].
+/// Answer `relay.open`. The relay sends no notifications before [`Link::begin`].
 pub fn open(host: &Arc<Host>, params: &RelayOpen) -> Answer<RelayOpened> {
     check(params)?;
-    // Not held: it may take long until the other side is there.
+    // Do not hold the permission while connecting, because the peer may become available much later.
     drop(host.may_change()?);
     let reserved = host.relays.reserve(&params.id)?;
     let begin_ns = now_ns();
@@ -89,9 +90,10 @@ fn serve_aside(host: &Arc<Host>, id: &str, line: Line) -> std::io::Result<Arc<Li
     thread::Builder::new().name("relay".to_owned()).stack_size(STACK_BYTES).spawn(move || {
         let outcome = served.serve(&id, &*host);
         let ended = Ended { id: id.clone(), reason: outcome.reason, dropped: outcome.dropped };
-        // Told and freed at once: who hears of the end may use the id again, and not before.
+        // Send the notification and free the ID together: the controller may reuse the ID after the
+        // notification, but not before.
         host.relays.take_and_tell(&id, || {
-            // A controller that is gone is noticed by others.
+            // Ignore a failure: other threads detect that the controller has disconnected.
             let _ = host.output.send(&NotificationLine::from(Notification::RelayEnded(ended)));
         });
         served.set_ended();
@@ -106,7 +108,7 @@ impl Listener for Host {
 
     fn tell(&self, notification: Notification) {
         if self.output.send(&NotificationLine::from(notification)).is_err() && !self.is_ending() {
-            // This thread cannot wait for the end: the end waits for it.
+            // This thread cannot wait for the shutdown, because the shutdown waits for this thread.
             self.output.give_up();
         }
     }
@@ -114,20 +116,20 @@ impl Listener for Host {
 
 fn open_and_begin(host: &Arc<Host>, params: RelayOpen, reply: Reply<RelayOpened>) {
     reply.give(host, open(host, &params));
-    // Only now does the relay tell what comes.
+    // Notifications start after the reply.
     if let Ok(link) = host.relays.find(&params.id) {
         link.begin();
     }
 }
 
-/// A message that waits for room.
+/// A message that waits for room in the outbox.
 struct Waiting {
     link: Arc<Link>,
     ticket: Ticket,
     limit: Duration,
 }
 
-/// Messages over a relay keep their order: only the wait for room is aside.
+/// Send messages over a relay in order; only the wait for room runs on a separate thread.
 fn send_in_order(host: &Arc<Host>, params: RelaySend, reply: Reply<Done>) {
     match send(host, &params) {
         Ok(None) => reply.give(host, Ok(Done {})),
@@ -138,7 +140,7 @@ fn send_in_order(host: &Arc<Host>, params: RelaySend, reply: Reply<Done>) {
     }
 }
 
-/// The answer, unless the message must wait.
+/// Queue a message. Return the waiting message if the outbox has no room yet.
 fn send(host: &Host, params: &RelaySend) -> Answer<Option<Waiting>> {
     if !params.message.is_object_on_a_line() {
         return Err(ErrorObject::params(
@@ -173,7 +175,7 @@ fn no_room(id: &str) -> ErrorObject {
     ErrorObject::new(ErrorCode::Busy, message).with(data)
 }
 
-/// Close everything, as the agent ends.
+/// Close all relays when the agent shuts down.
 pub fn close_all(host: &Host) {
     let links = host.relays.each(|_, link| Some(Arc::clone(link)));
     links.iter().for_each(|link| link.close());
@@ -194,7 +196,7 @@ pub fn close(host: &Host, params: &RelayClose) -> Answer<Done> {
 }
 
 const STACK_BYTES: usize = 512 * 1024;
-/// A relay's thread never waits for longer than a turn.
+/// Maximum wait for the end of a relay, whose thread never blocks for longer than one iteration of its loop.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
-/// Longer waits are as good as this, and can be added to the clock.
+/// Upper limit of all timeouts, so that a deadline never overflows the clock.
 const FOREVER: Duration = Duration::from_secs(10 * 365 * 86_400);

@@ -1,4 +1,5 @@
-//! The stdio loop: a line is a request, each request has a thread or is done in order, answers are written when they are there.
+//! The loop on standard input: each line is a request, which runs on a separate thread or in order. Replies
+//! are sent when they are ready.
 
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::session::answers::{answer, work_aside};
 use crate::session::ending::end;
 use crate::session::{methods, silence};
 
-/// Serve requests until standard input ends, then undo everything and exit.
+/// Serve requests until the end of standard input, then undo all changes and exit.
 pub fn serve(host: &Arc<Host>) -> ! {
     let mut splitter = LineSplitter::default();
     let mut buffer = vec![0; 64 * 1024];

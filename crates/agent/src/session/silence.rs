@@ -1,5 +1,5 @@
-//! How long the controller of an agent on another host may be silent: after that it has gone. A cut cable closes
-//! no standard input: the server that holds it waits for hours.
+//! Timeout of a controller on a different host, after which it counts as disconnected. A cut cable does not
+//! close standard input: the SSH server that holds it may wait for hours.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::host::Host;
 use crate::kernel::clock::now_ns;
 use crate::session::ending::end;
 
-/// The argument that gives it in seconds.
+/// Command-line option with the timeout in seconds.
 pub const ARGUMENT: &str = "--silence-s";
 
-/// Read the argument's value.
+/// Parse the value of the option.
 pub fn parse(text: Option<&str>) -> anyhow::Result<Duration> {
     match text.map(str::parse) {
         Some(Ok(seconds @ 1..=LONGEST_S)) => Ok(Duration::from_secs(seconds)),
@@ -23,13 +23,13 @@ pub fn parse(text: Option<&str>) -> anyhow::Result<Duration> {
     }
 }
 
-/// Note that the controller has been heard.
+/// Record that the controller has sent data.
 pub fn renew() {
-    // Only a time: nothing else is published through it.
+    // Relaxed ordering suffices: the time protects no other data.
     HEARD_NS.store(now_ns(), Ordering::Relaxed);
 }
 
-/// Undo everything and exit when the controller is not heard for `silence`.
+/// Undo all changes and exit if the controller sends no data for `silence`.
 pub fn watch(host: &Arc<Host>, silence: Duration) -> anyhow::Result<()> {
     renew();
     let host = Arc::clone(host);
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_silence_is_a_whole_number_of_seconds() {
+    fn silence_limit_must_be_a_whole_number_of_seconds() {
         assert_eq!(parse(Some("20")).ok(), Some(Duration::from_secs(20)));
         for wrong in [None, Some(""), Some("0"), Some("-1"), Some("1.5"), Some("3601")] {
             assert!(parse(wrong).is_err());

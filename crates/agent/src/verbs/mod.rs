@@ -1,4 +1,5 @@
-//! What a method is: its name, how its parameters are read, and who works on it. `methods` has all of them.
+//! Definition of a verb: its name, the parser of its parameters, and the function that answers it. `methods`
+//! lists all verbs.
 
 #[cfg(test)]
 mod tests;
@@ -15,23 +16,23 @@ use crate::host::Host;
 use crate::kernel::faults::Answer;
 use crate::session::answers::{answer, give_last};
 
-/// The work on one request, its parameters read.
+/// The execution of one request with its parsed parameters.
 pub type Job = Box<dyn FnOnce(&Arc<Host>) + Send>;
 
 type Reader = Box<dyn Fn(&Request<'_>) -> Result<Job, Refusal> + Send + Sync>;
 
-/// A method by its name.
+/// A verb with its name.
 pub struct Verb {
-    /// As the controller calls it.
+    /// Name of the method in requests.
     pub name: &'static str,
-    /// Whether it is done before the next request is read; others have a thread each.
+    /// Whether the verb runs before the next request is read; other verbs run on separate threads.
     pub in_order: bool,
     read: Reader,
     #[cfg(test)]
     messages: tests::Messages,
 }
 
-/// What parameters and results are: read and written; tests also see their schema.
+/// Parameters and results, which are deserialized and serialized; tests also use their schema.
 #[cfg(not(test))]
 pub trait Message: DeserializeOwned + Serialize {}
 #[cfg(not(test))]
@@ -39,26 +40,26 @@ impl<M: DeserializeOwned + Serialize> Message for M {}
 #[cfg(test)]
 pub use tests::Message;
 
-/// The answer that a request waits for.
+/// The pending reply to a request.
 pub struct Reply<R> {
-    /// The request's id.
+    /// ID of the request.
     pub id: i64,
     result: PhantomData<fn(R)>,
 }
 
 impl<R: Serialize> Reply<R> {
-    /// Answer.
+    /// Send the reply.
     pub fn give(self, host: &Host, outcome: Answer<R>) {
         answer(host, Some(self.id), outcome);
     }
 
-    /// Answer as the last thing that the agent does.
+    /// Send the reply before the agent exits.
     pub fn give_last(self, host: &Host, result: &R) {
         give_last(host, self.id, result);
     }
 }
 
-/// The method `name`, whose parameters are a `P` and whose result an `R`.
+/// Create the verb `name` with parameters of type `P` and a result of type `R`.
 pub fn verb<P, R>(
     name: &'static str,
     work: impl Fn(&Arc<Host>, P) -> Answer<R> + Copy + Send + Sync + 'static,
@@ -70,7 +71,7 @@ where
     replying(name, move |host, params, reply: Reply<R>| reply.give(host, work(host, params)))
 }
 
-/// The method `name`, which gives its reply itself when it is time.
+/// Create the verb `name`, whose function sends the reply itself.
 pub fn replying<P, R>(
     name: &'static str,
     work: impl Fn(&Arc<Host>, P, Reply<R>) + Copy + Send + Sync + 'static,
@@ -94,12 +95,12 @@ where
 }
 
 impl Verb {
-    /// The work on a request of this method, its parameters read.
+    /// Return the job of a request for this verb, with its parsed parameters.
     pub fn job(&self, request: &Request<'_>) -> Result<Job, Refusal> {
         (self.read)(request)
     }
 
-    /// The same, done before the next request is read. It must not wait.
+    /// Return this verb, changed so that it runs before the next request is read; such a verb must not wait.
     pub fn in_order(self) -> Self {
         Self { in_order: true, ..self }
     }

@@ -1,8 +1,9 @@
-//! The committed schema of all messages is the current one. Every method has an example on the contract's page, each example reads and writes as the same JSON, and no parameters make
-//! a reader panic.
+//! Tests that the committed schema of all messages is current, that the contract's page has an example of every method,
+//! that reading and writing an example yields the same JSON, and that no parameters cause a panic.
 //!
-//! `IOLAB_RECORD=1 cargo test -p iolab-agent schema` writes the schema (`make protocol` does so, and what is generated from it).
-//! `IOLAB_CASES=1000000 cargo test --release -p iolab-agent verbs` runs a million cases of each property.
+//! `IOLAB_RECORD=1 cargo test -p iolab-agent schema` writes the schema (`make protocol` also does this, and writes the
+//! files that are generated from the schema). `IOLAB_CASES=1000000 cargo test --release -p iolab-agent verbs` runs a
+//! million cases of each property.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,11 +18,11 @@ use serde_json::{json, Map, Value};
 use super::Verb;
 use crate::session::methods::all;
 
-/// What parameters and results are.
+/// Traits that all parameter and result types implement.
 pub trait Message: DeserializeOwned + Serialize + JsonSchema {}
 impl<M: DeserializeOwned + Serialize + JsonSchema> Message for M {}
 
-/// The types of a method's parameters and result, to be read and written again.
+/// Functions that read and rewrite the parameters and the result of a method, by their types.
 pub struct Messages {
     params: fn(&Request<'_>) -> Result<String, Refusal>,
     result: fn(&str) -> Value,
@@ -29,7 +30,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Of a method with these types.
+    /// Create the functions for a method with these types of parameters and result.
     pub fn of<P: Message, R: Message>() -> Self {
         Self {
             params: |request| Ok(serde_json::to_string(&request.read::<P>()?).unwrap()),
@@ -53,7 +54,7 @@ fn find<'a>(verbs: &'a [Verb], name: &str) -> &'a Verb {
     verbs.iter().find(|verb| verb.name == name).unwrap_or_else(|| panic!("no method {name}"))
 }
 
-/// Every message as a JSON schema, in the order of the methods.
+/// Return the JSON schema of every message, in the order of the methods.
 fn schema() -> Value {
     let mut generator = SchemaGenerator::default();
     let mut methods = Map::new();
@@ -76,9 +77,9 @@ fn schema() -> Value {
     })
 }
 
-/// What is generated for the controller comes from the schema in the tree.
+/// The committed schema equals the schema that is generated from the current types.
 #[test]
-fn the_committed_schema_is_the_current_one() {
+fn committed_schema_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contract/agent-v1.schema.json");
     let current = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
     if std::env::var_os("IOLAB_RECORD").is_some() {
@@ -88,9 +89,9 @@ fn the_committed_schema_is_the_current_one() {
     assert!(committed == current, "{path} is not current: run make protocol");
 }
 
-/// The requests of the page and the answers to them are of the types that the methods are registered with.
+/// The requests and replies on the contract's page have the types with which their methods are registered.
 #[test]
-fn every_example_reads_and_writes_as_the_same_json() {
+fn every_contract_example_is_read_and_written_as_the_same_json() {
     let (verbs, mut asked) = (all(), HashMap::new());
     for example in examples() {
         let plain: Value = serde_json::from_str(&example).unwrap();
@@ -109,7 +110,7 @@ fn every_example_reads_and_writes_as_the_same_json() {
 }
 
 #[test]
-fn every_method_is_named_once_and_has_an_example() {
+fn every_method_is_unique_and_has_an_example() {
     let shown: BTreeSet<String> = examples()
         .iter()
         .filter_map(|example| parse_request(example.as_bytes()).ok())
@@ -120,9 +121,9 @@ fn every_method_is_named_once_and_has_an_example() {
     assert_eq!((&shown, named.len()), (&named, verbs.len()));
 }
 
-/// An unknown method is refused with the names of all.
+/// An unknown method is refused with the names of all methods.
 #[test]
-fn an_unknown_method_is_refused() {
+fn unknown_method_is_refused_with_the_known_methods() {
     let request = parse_request(br#"{"jsonrpc":"2.0","id":7,"method":"agent.sing"}"#).unwrap();
     let refusal = crate::session::methods::read(&request).err().unwrap();
     assert_eq!((refusal.id, refusal.error.code), (Some(7), iolab_protocol::ErrorCode::Method));
@@ -157,7 +158,7 @@ fn json() -> impl Strategy<Value = String> {
     })
 }
 
-/// Parameters that are read are written as what is read as the same.
+/// Parameters that were read can be written and read again unchanged.
 fn reads_back(line: &str) -> Result<(), TestCaseError> {
     let verbs = all();
     let Ok(request) = parse_request(line.as_bytes()) else { return Ok(()) };
@@ -185,7 +186,8 @@ proptest! {
         reads_back(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{name}","params":{params}}}"#))?;
     }
 
-    /// Requests of the page with one word of their text in the place of another.
+    /// Generate damaged requests: in a request of the contract's page, one word is replaced with another word of the
+    /// page.
     #[test]
     fn damaged_requests_are_read_or_refused(
         seed in prop::sample::select(examples()), from in any::<prop::sample::Index>(), value in json(),

@@ -1,4 +1,4 @@
-//! A chain of namespaces of an agent's own, and what trials through it ask for.
+//! A chain of namespaces created by an agent, and requests for trials through the chain.
 
 use std::time::Instant;
 
@@ -8,10 +8,11 @@ use super::{netns_name, Agent, PATIENCE};
 
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-/// Other tests run beside one that needs the machine to itself; a calm moment among so many is enough.
+/// Maximum number of attempts of a test that needs an idle machine, because other tests run concurrently; one
+/// undisturbed attempt is enough.
 pub const TRIES: usize = 20;
 
-/// A chain of namespaces, each linked to the next by a veth pair: `right` of one to `left` of the next.
+/// A chain of namespaces, each connected to the next by a veth pair from interface `right` to interface `left`.
 pub struct Lab {
     pub agent: Agent,
     pub netns: Vec<String>,
@@ -22,7 +23,7 @@ impl Lab {
         Self::with_queues(agent, what, length, 1)
     }
 
-    /// Interfaces have so many queues each way.
+    /// Create a chain whose interfaces have `queues` queues per direction.
     pub fn with_queues(mut agent: Agent, what: &str, length: usize, queues: u32) -> Self {
         let netns: Vec<String> = (0..length).map(|place| netns_name(&format!("{what}{place}"))).collect();
         for name in &netns {
@@ -48,7 +49,7 @@ impl Lab {
         lab
     }
 
-    /// Wait until an interface shows its state: the kernel tells of a carrier up to a second after it came.
+    /// Wait until an interface is up, because the kernel reports a carrier up to a second late.
     fn wait_for_carrier(&mut self, place: usize, interface: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.link(place, interface).contains("state UP") {
@@ -56,7 +57,7 @@ impl Lab {
         }
     }
 
-    /// Open a set of two ports: the first namespace's and the last one's.
+    /// Open a set of two ports: one in the first namespace and one in the last.
     pub fn open(&mut self, path: &str) -> Value {
         let (first, last) = (&self.netns[0], self.netns.last().unwrap());
         let ports = json!([

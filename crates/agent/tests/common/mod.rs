@@ -1,6 +1,6 @@
-//! The real binary as a child of a test, with a state folder of its own.
+//! The real binary as a child of a test, with a separate state folder.
 
-#![allow(dead_code)] // each test file uses a part of it
+#![allow(dead_code)] // each test file uses only a part of this module
 
 pub mod lab;
 
@@ -20,10 +20,10 @@ use serde_json::{json, Value};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_iolab-agent");
 
-/// Longer than anything here takes on a busy machine, also one that stands still for a while.
+/// Timeout of each step: longer than any step of these tests takes, even on a busy machine that stalls for a while.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A running agent. It is ended when it is dropped.
+/// A running agent, which is stopped when the value is dropped.
 pub struct Agent {
     pub hello: Value,
     process: Child,
@@ -39,7 +39,7 @@ impl Agent {
         Self::start_by(&mut Command::new(BINARY), state)
     }
 
-    /// Start the agent by `command`, which becomes it.
+    /// Start the agent with `command`, which executes the agent in its own process.
     pub fn start_by(command: &mut Command, state: &Path) -> Self {
         let command = command.env("IOLAB_STATE_DIR", state).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
@@ -76,12 +76,12 @@ impl Agent {
         self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
-    /// The next message, whatever it answers.
+    /// Return the next message, whichever request it belongs to.
     pub fn receive(&mut self) -> Value {
         self.lines.recv_timeout(PATIENCE).unwrap()
     }
 
-    /// Send a request and do not wait.
+    /// Send a request without waiting for the reply.
     pub fn send(&mut self, method: &str, params: &Value) -> i64 {
         self.last_id += 1;
         let request = json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params});
@@ -89,7 +89,7 @@ impl Agent {
         self.last_id
     }
 
-    /// The answer to request `id`.
+    /// Return the reply to request `id`.
     pub fn answer(&mut self, id: i64) -> Value {
         loop {
             if let Some(answer) = self.early.remove(&id) {
@@ -104,12 +104,12 @@ impl Agent {
         }
     }
 
-    /// The next notification.
+    /// Return the next notification.
     pub fn notification(&mut self) -> Value {
         self.notification_within(PATIENCE).unwrap()
     }
 
-    /// The next notification, if it comes in time.
+    /// Return the next notification, if it arrives before the timeout.
     pub fn notification_within(&mut self, limit: Duration) -> Option<Value> {
         loop {
             if let Some(message) = self.told.pop_front() {
@@ -128,21 +128,21 @@ impl Agent {
         self.answer(id)
     }
 
-    /// The result of a request that must succeed.
+    /// Send a request that must succeed, and return its result.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
         let answer = self.ask(method, &params);
         assert!(answer["error"].is_null(), "{method} {params}: {}", answer["error"]);
         answer["result"].clone()
     }
 
-    /// The error of a request that must fail.
+    /// Send a request that must fail, and return its error.
     pub fn refusal(&mut self, method: &str, params: Value) -> Value {
         let answer = self.ask(method, &params);
         assert!(answer["error"].is_object(), "{method} {params} succeeded: {}", answer["result"]);
         answer["error"].clone()
     }
 
-    /// Standard output of a command that must succeed.
+    /// Run a command that must succeed, and return its standard output.
     pub fn run(&mut self, argv: &[&str]) -> String {
         let ran = self.call("command.run", json!({"argv": argv}));
         assert_eq!(ran["exit_status"], 0, "{argv:?}: {ran}");
@@ -168,7 +168,7 @@ impl Agent {
         }
     }
 
-    /// Kill it as a crash would, leaving it no time to undo.
+    /// Kill the agent as a crash would, without time to undo its changes.
     pub fn crash(self) {
         self.signal(Signal::SIGKILL);
         assert_eq!(self.wait().signal(), Some(9));
@@ -186,18 +186,18 @@ impl Drop for Agent {
     }
 }
 
-/// A state folder, for this user alone, that goes away with the test.
+/// Create a state folder that only this user can access and that is removed at the end of the test.
 pub fn state_folder() -> tempfile::TempDir {
     let private = std::fs::Permissions::from_mode(0o700);
     tempfile::Builder::new().prefix("iolab-t-").permissions(private).tempdir().unwrap()
 }
 
-/// A namespace's name that no other test uses.
+/// Return a namespace name that no other test uses.
 pub fn netns_name(what: &str) -> String {
     format!("iolab-t-{what}-{}", std::process::id())
 }
 
-/// The processes whose command line has `mark`.
+/// Return the processes whose command line contains `mark`.
 pub fn processes_with(mark: &str) -> Vec<i32> {
     let pids = std::fs::read_dir("/proc")
         .unwrap()
@@ -210,7 +210,7 @@ pub fn processes_with(mark: &str) -> Vec<i32> {
     .collect()
 }
 
-/// A duration for `sleep` that marks the processes of one test.
+/// Return a duration for `sleep` by which the processes of one test are recognised.
 pub fn sleep_mark(number: u32) -> String {
     format!("{}.{number:02}", 7_000_000 + std::process::id())
 }
@@ -219,14 +219,14 @@ pub fn netns_exists(name: &str) -> bool {
     Path::new("/run/netns").join(name).exists()
 }
 
-/// What `ip` prints; it must succeed.
+/// Run `ip`, which must succeed, and return its output.
 pub fn ip(arguments: &[&str]) -> String {
     let output = Command::new("ip").args(arguments).output().unwrap();
     assert!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A namespace that is not the agent's.
+/// A namespace that the agent did not create.
 pub struct Netns(pub String);
 
 impl Netns {
@@ -243,7 +243,7 @@ impl Drop for Netns {
     }
 }
 
-/// Wait until `condition` holds.
+/// Wait until `condition` is true.
 pub fn eventually(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
@@ -252,7 +252,7 @@ pub fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Whether this test can make namespaces; says why it is skipped where it cannot.
+/// Whether this test can create namespaces. If it cannot, the function prints why the test is skipped.
 pub fn is_root(test: &str) -> bool {
     let permitted = nix::unistd::Uid::effective().is_root() && has_capabilities();
     if !permitted {
@@ -264,7 +264,7 @@ pub fn is_root(test: &str) -> bool {
     permitted
 }
 
-/// Whether root has the capabilities that it lacks in a container without privileges (linux/capability.h: 12, 21).
+/// Whether root has the capabilities that an unprivileged container lacks (linux/capability.h: 12, 21).
 fn has_capabilities() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
@@ -272,21 +272,22 @@ fn has_capabilities() -> bool {
     [12, 21].iter().all(|capability| effective >> capability & 1 == 1)
 }
 
-/// Copy a program by another process. By this one, what another test starts meanwhile would inherit the descriptor that
-/// writes, and a program that somebody has open for writing cannot be started.
+/// Copy a program in a different process. If this process copied the program, a process started meanwhile by another
+/// test would inherit the descriptor that is open for writing, and a program that is open for writing cannot be
+/// executed.
 pub fn install_program(from: &Path, to: &Path) {
     assert!(Command::new("install").args(["-m", "755"]).args([from, to]).status().unwrap().success());
 }
 
-/// The user who is nobody.
+/// The user nobody.
 pub const NOBODY: u32 = 65_534;
 
-/// An agent of a user who is nobody, if this kernel lets users make namespaces.
+/// Start an agent as the user nobody, if this kernel permits users to create namespaces.
 pub fn start_as_nobody(folder: &Path, test: &str) -> Option<Agent> {
     if !is_root(test) {
         return None;
     }
-    // The build folder may be closed to others.
+    // The build folder may be inaccessible to other users.
     let binary = folder.join("iolab-agent");
     install_program(Path::new(BINARY), &binary);
     chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();

@@ -1,4 +1,4 @@
-//! The phases on the large file, but for the seeks.
+//! The phases of bonnie++ on the large file, except the seeks.
 
 use crate::report::Residency;
 use std::fs::File;
@@ -16,21 +16,21 @@ use crate::report::Phase;
 use crate::request::{Bonnie, Edition};
 use crate::Clock;
 
-/// Of the large file's blocks, in both editions. (bytes)
+/// Block size of the large file in both editions, in bytes.
 pub(super) const CHUNK: usize = 8192;
-/// The same, among sizes of files. (bytes)
+/// The block size [`CHUNK`] as a 64-bit number, in bytes.
 pub(super) const CHUNK_BYTES: u64 = CHUNK as u64;
 
-/// Single bytes that edition 2.00 moves: 3 MiB.
+/// Number of single bytes that edition 2.00 writes and reads: 3 MiB.
 const SINGLE_BYTES: u64 = 3 << 20;
-/// What a C library takes at a time where a file system's blocks are of this size. (bytes)
+/// Buffer size of the C library on file systems with 4096-byte blocks, in bytes.
 const LIBRARY_BYTES: usize = 4096;
 
-/// The file and how it is treated.
+/// The large file and the settings of its phases.
 pub struct LargeFile<'a> {
-    /// What was asked for.
+    /// The request.
     pub asked: &'a Bonnie,
-    /// Of every phase.
+    /// Clock of all phases.
     pub clock: Clock<'a>,
     folder: &'a Folder,
     name: &'a str,
@@ -40,10 +40,10 @@ pub struct LargeFile<'a> {
 }
 
 impl<'a> LargeFile<'a> {
-    /// The file of that name, which is not there yet.
+    /// Prepare the large file with the given name, which does not exist yet.
     ///
     /// # Errors
-    /// A file behind the disk is not there.
+    /// Returns an error if a backing file of the disk does not exist.
     pub fn new(
         asked: &'a Bonnie,
         folder: &'a Folder,
@@ -57,18 +57,18 @@ impl<'a> LargeFile<'a> {
         Ok(Self { asked, clock, folder, name, path, behind, _emptying: emptying })
     }
 
-    /// Opens it.
+    /// Open the large file for reading and writing.
     pub fn open(&self) -> Result<File, DiskError> {
         self.folder.find(self.name, OFlags::RDWR)
     }
 
-    /// Brings the page cache into the state that was asked for.
+    /// Bring the page cache into the requested state.
     pub fn prepare(&self, file: &File) -> Result<Residency, DiskError> {
         prepare(file, self.asked.cache, &self.behind)
             .map_err(DiskError::at("dropping from the page cache", &self.path))
     }
 
-    /// What went wrong with it.
+    /// Return a function that adds the operation and the path to an I/O error.
     pub fn failed(&self, doing: &'static str) -> impl FnOnce(std::io::Error) -> DiskError + use<'_> {
         DiskError::at(doing, &self.path)
     }
@@ -93,7 +93,7 @@ impl<'a> LargeFile<'a> {
         }
     }
 
-    /// "Sequential output, per character".
+    /// Run the phase "sequential output, per character".
     pub fn put_bytes(&self) -> Result<Phase, DiskError> {
         let file = self.create()?;
         let watch = Watch::begin(self.clock, "put-byte", 1, None);
@@ -118,7 +118,7 @@ impl<'a> LargeFile<'a> {
         self.end(watch, file, moved)
     }
 
-    /// "Sequential output, block".
+    /// Run the phase "sequential output, block".
     pub fn put_blocks(&self) -> Result<Phase, DiskError> {
         let mut file = self.create()?;
         let mut buffer = Buffer::zeroed(CHUNK, self.asked.data);
@@ -131,7 +131,8 @@ impl<'a> LargeFile<'a> {
         self.end(watch, file, self.whole(&slow))
     }
 
-    /// "Rewrite": each block is read, changed, and written where it was; it counts once.
+    /// Run the phase "rewrite": each block is read, changed, and written back to its place; a block counts
+    /// once.
     pub fn rewrite(&self) -> Result<Phase, DiskError> {
         let mut file = self.open()?;
         let seen = self.prepare(&file)?;
@@ -151,7 +152,7 @@ impl<'a> LargeFile<'a> {
         self.end(watch, file, self.whole(&slow))
     }
 
-    /// "Sequential input, per character".
+    /// Run the phase "sequential input, per character".
     pub fn get_bytes(&self) -> Result<Phase, DiskError> {
         let file = self.open()?;
         let seen = self.prepare(&file)?;
@@ -178,7 +179,7 @@ impl<'a> LargeFile<'a> {
         self.end(watch, file, moved)
     }
 
-    /// "Sequential input, block".
+    /// Run the phase "sequential input, block".
     pub fn get_blocks(&self) -> Result<Phase, DiskError> {
         let mut file = self.open()?;
         let seen = self.prepare(&file)?;
@@ -191,8 +192,8 @@ impl<'a> LargeFile<'a> {
         self.end(watch, file, self.whole(&slow))
     }
 
-    /// Moves single bytes, 8 KiB of them between two looks at the clock, as edition 2.00 does: one look per byte would
-    /// take a tenth of its time. Gives the longest time of so many. (ns)
+    /// Move single bytes, and read the clock once per 8 KiB, as edition 2.00 does: a reading per byte would take a
+    /// tenth of the phase's time. Return the longest time for 8 KiB, in ns.
     fn by_chunks(&self, count: u64, mut chunk: impl FnMut() -> io::Result<()>) -> io::Result<u64> {
         let mut slow = Slowest::new(self.clock);
         for _ in 0..count / CHUNK_BYTES {
@@ -215,26 +216,26 @@ impl<'a> LargeFile<'a> {
     }
 }
 
-/// Changes one byte of a block, another one in the next.
+/// Change one byte of a block; the position of the byte differs between consecutive blocks.
 pub fn bump(block: &mut [u8], chunk: u64) {
     let at = usize::try_from(chunk % block.len() as u64).unwrap_or(0);
     block[at] = block[at].wrapping_add(1);
 }
 
-/// Times single operations and keeps the longest time.
+/// Timer of single operations that keeps the longest time.
 pub struct Slowest<'a> {
     clock: Clock<'a>,
-    /// So far. (ns)
+    /// Longest time so far, in ns.
     pub worst_ns: u64,
 }
 
 impl<'a> Slowest<'a> {
-    /// None yet.
+    /// Create a timer without a measured time.
     pub const fn new(clock: Clock<'a>) -> Self {
         Self { clock, worst_ns: 0 }
     }
 
-    /// Times one.
+    /// Measure the time of one operation.
     pub fn watch<T>(&mut self, operation: impl FnOnce() -> T) -> T {
         let begin_ns = (self.clock)();
         let done = operation();

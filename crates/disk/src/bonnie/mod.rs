@@ -1,7 +1,9 @@
-//! bonnie++: a large file written and read by single bytes and by blocks of 8 KiB, rewritten, sought in; then small files.
+//! bonnie++: a large file is written and read by single bytes and by 8-KiB blocks, rewritten, and read at
+//! random positions; then small files are created and deleted.
 //!
-//! Edition 1.03 passes single bytes through a buffer in the program, over the whole file, and flushes nothing. Edition
-//! 2.00 makes a system call for each of 3 Mi bytes, and ends every phase on the large file with a flush that counts.
+//! Edition 1.03 moves single bytes through a buffer in the program, over the whole file, and flushes nothing. Edition
+//! 2.00 makes a system call for each of 3 Mi bytes. Edition 2.00 ends each phase on the large file with a flush, which
+//! is part of the phase's time.
 
 mod large;
 mod seeks;
@@ -15,7 +17,7 @@ use crate::Clock;
 
 use self::large::{LargeFile, CHUNK_BYTES};
 
-/// Runs it.
+/// Run bonnie++.
 pub fn run(asked: &Bonnie, clock: Clock<'_>) -> Result<Report, DiskError> {
     if asked.size_bytes == 0 || asked.size_bytes % CHUNK_BYTES != 0 {
         return Err(DiskError::refused(format!(

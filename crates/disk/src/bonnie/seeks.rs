@@ -1,5 +1,5 @@
-//! "Random seeks": several seekers take tickets, each with a place, from one pipe; each reads the block there, and every
-//! tenth time writes it back, changed.
+//! The phase "random seeks": several threads (seekers) receive block numbers through a shared pipe. Each
+//! seeker reads the block, and every tenth time changes it and writes it back.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -18,10 +18,11 @@ use crate::random::Random;
 use crate::report::Phase;
 use crate::request::Edition;
 
-/// Seeks after which a seeker writes.
+/// Number of seeks per write.
 const UPDATE_EVERY: u64 = 10;
 
-/// Seekers and seeks of an edition. All tickets fit into a pipe at once (64 KiB).
+/// Return the number of seekers and the number of seeks of an edition. The block numbers of all seeks fit
+/// into a pipe at once (64 KiB).
 const fn extent(edition: Edition) -> (usize, u64) {
     match edition {
         Edition::V1_03 => (3, 8000),
@@ -29,7 +30,7 @@ const fn extent(edition: Edition) -> (usize, u64) {
     }
 }
 
-/// Runs them.
+/// Run the random seeks.
 pub fn run(large: &LargeFile<'_>) -> Result<Phase, DiskError> {
     let (seekers, seeks) = extent(large.asked.edition);
     let files = (0..seekers).map(|_| large.open()).collect::<Result<Vec<_>, _>>()?;
@@ -38,7 +39,8 @@ pub fn run(large: &LargeFile<'_>) -> Result<Phase, DiskError> {
     let readers = (0..seekers).map(|_| tickets.try_clone()).collect::<Result<Vec<_>, _>>();
     let readers = readers.map_err(large.failed("handing out tickets for"))?;
     let ready = Barrier::new(seekers + 1);
-    // The original waits so too: what the disk still has to do, or may do at once after some idle time, is not of the seeks.
+    // Wait as the original does, so that the disk's pending work and its performance after idle time do not
+    // affect the seeks.
     thread::sleep(Duration::from_millis(large.asked.rest_ms));
     let (watch, worst) = thread::scope(|scope| {
         let seek = |(file, tickets)| {
@@ -75,7 +77,7 @@ fn tickets(large: &LargeFile<'_>, seeks: u64) -> Result<File, DiskError> {
     Ok(File::from(read))
 }
 
-/// One seeker, until there are no tickets; gives its slowest seek. (ns)
+/// Run one seeker until the pipe is empty. Return the time of its slowest seek, in ns.
 fn seek(large: &LargeFile<'_>, mut file: File, mut tickets: File) -> Result<u64, DiskError> {
     let mut buffer = Buffer::zeroed(CHUNK, large.asked.data);
     let mut slow = Slowest::new(large.clock);

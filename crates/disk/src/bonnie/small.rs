@@ -1,5 +1,7 @@
-//! Small files: empty ones are made, looked at and deleted; in the order of their names and of the folder, then in none.
-//! Where bonnie++ calls sync(2), which writes out every file system of the computer, only the folder's own is synced.
+//! The phases of bonnie++ on small files: empty files are created, queried with stat(2) and deleted, first sequentially
+//! (created in the order of their names, then queried and deleted in the order of the folder), then in random order.
+//! bonnie++ calls sync(2), which writes out all file systems of the host; this program calls syncfs(2) on the file
+//! system of the folder only.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,11 +16,11 @@ use crate::report::Phase;
 use crate::request::Bonnie;
 use crate::Clock;
 
-/// Letters and digits that are added to a file's number, at most so many.
+/// Maximum number of random letters and digits in a file name.
 const MOST_ADDED: u64 = 12;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Runs the six phases; none where no files are asked for.
+/// Run the six phases; return no phases if the request has no small files.
 pub fn run(asked: &Bonnie, folder: &Folder, clock: Clock<'_>) -> Result<Vec<Phase>, DiskError> {
     if asked.files == 0 {
         return Ok(Vec::new());
@@ -50,7 +52,7 @@ fn shuffle(names: &mut [String], random: &mut Random) {
     }
 }
 
-/// A folder that goes, with all that is in it, when this value goes.
+/// A folder that is removed with its contents when the value is dropped.
 struct OwnFolder {
     folder: Folder,
 }
@@ -111,7 +113,7 @@ impl OwnFolder {
         Ok(())
     }
 
-    /// The files in the folder's own order.
+    /// Return the file names in the order of the folder.
     fn listed(&self) -> Result<Vec<String>, DiskError> {
         let open = rustix::fs::openat(
             self.folder.descriptor(),
@@ -133,7 +135,7 @@ impl OwnFolder {
 
 impl Drop for OwnFolder {
     fn drop(&mut self) {
-        // What stays goes with the file system that the lab made for it.
+        // The lab removes remaining files with their file system.
         let _ = fs::remove_dir_all(self.folder.path());
     }
 }

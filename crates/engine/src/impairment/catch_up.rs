@@ -1,18 +1,18 @@
-//! What a thread does with frames that it finds late: it was kept from its CPU, and several are due at once.
+//! Catch-up after a stall of the forwarding thread: the thread did not run, and several frames are overdue.
 //!
-//! The times at which frames are due stay as they are. A late frame follows the one before no closer than [`CatchUp::CLOSEST`] of
-//! the span between the two times at which they were due, on the line and in its class, and on the line never by more than
-//! [`CatchUp::MOST_CLOSER`] closer. So what comes late catches up slowly, and a stall makes no burst. A span in which there was
-//! nothing to send is not kept: the frame behind it follows as it would one of a busy class.
+//! The due times of frames do not change. A late frame follows the previous frame, both on the line and in its class,
+//! after at least [`CatchUp::CLOSEST`] of the interval between their due times; on the line, the interval is shortened
+//! by at most [`CatchUp::MOST_CLOSER`]. So late frames catch up slowly, and a stall causes no burst. An idle interval
+//! is not preserved: the next frame follows after the interval of a busy class.
 //!
-//! Catching up is above the rate, if by little: a switch behind would have to hold what a long stall held back. Where a burst is
-//! given, no more than that is ever above the rate, and what is later is lost to it: the caller shifts the times of all frames by
-//! what [`CatchUp::slip`] says.
+//! Catching up slightly exceeds the rate, and after a long stall the queue of the next switch would have to absorb
+//! the excess. If a burst size is set, the excess never exceeds the burst, and lateness beyond it is discarded: the
+//! caller delays all following frames by the result of [`CatchUp::slip`].
 
 use super::Passing;
 use crate::time::Nanos;
 
-/// When the next frame may leave.
+/// Computes the earliest transmit time of late frames.
 #[derive(Debug, Clone, Default)]
 pub struct CatchUp {
     bound: Option<Bound>,
@@ -20,16 +20,16 @@ pub struct CatchUp {
     classes: Vec<Option<Left>>,
 }
 
-/// A token bucket that holds all that leaves, whatever the stalls.
+/// A token bucket to which all transmitted frames conform, regardless of stalls.
 #[derive(Debug, Clone, Copy)]
 struct Bound {
     rate_bps: u64,
     burst_bytes: u64,
-    /// By as much a frame may leave later than is seen.
+    /// Transmit delay that the measured transmit times do not include.
     unseen: Nanos,
 }
 
-/// The last frame that left.
+/// The last transmitted frame.
 #[derive(Debug, Clone, Copy)]
 struct Left {
     due: Nanos,
@@ -38,7 +38,8 @@ struct Left {
 }
 
 impl Left {
-    /// When a frame that is due at `due` may follow, `most_closer` closer at most.
+    /// Return the earliest transmit time of a frame with due time `due`; the interval after the previous frame is at
+    /// most `most_closer` shorter than scheduled.
     fn next(&self, due: Nanos, most_closer: Nanos) -> Nanos {
         let (part, whole) = CatchUp::CLOSEST;
         let span = due.since(self.due).min(self.takes);
@@ -47,29 +48,31 @@ impl Left {
 }
 
 impl CatchUp {
-    /// The closest that frames come, as a ratio of the span that they should have: 5/4 of the rate.
+    /// Minimum interval between late frames as a fraction of the scheduled interval, which limits late frames to 5/4 of
+    /// the rate.
     pub const CLOSEST: (u64, u64) = (4, 5);
-    /// On a line of a low rate a gap is shortened by no more than a thread with a CPU of its own is late now and then. A slow class
-    /// among others may come closer: the frames of the others wait behind its own.
+    /// Maximum reduction of the interval on the line: the occasional lateness of a thread on a dedicated CPU, which
+    /// limits the reduction at low rates. Frames of a slow class may be closer together, because frames of the other
+    /// classes wait behind them.
     pub const MOST_CLOSER: Nanos = Nanos(8_000);
 
-    /// What is above this rate holds a bucket of this size: lateness beyond is lost, and as much as a frame may leave later than
-    /// is seen.
+    /// Create a limit: the frames conform to a token bucket with this rate and burst size, and lateness beyond the
+    /// burst is discarded; `unseen` is a transmit delay that the measured transmit times do not include.
     pub fn within(rate_bps: u64, burst_bytes: u64, unseen: Nanos) -> Self {
         Self { bound: Some(Bound { rate_bps, burst_bytes, unseen }), ..Self::default() }
     }
 
-    /// By how much the times of this frame and of all behind it are to be shifted when it has not left at `now`.
+    /// Return the delay for this frame and all following frames if this frame has not left at `now`.
     pub fn slip(&self, frame: &Passing, now: Nanos) -> Nanos {
         let (Some(_), Some(bound)) = (frame.class, self.bound) else { return Nanos::ZERO };
-        // The frame itself is one part of the bucket.
+        // The frame itself uses a part of the bucket.
         let spare_bytes = bound.burst_bytes.saturating_sub(frame.frame_bytes.into());
         let spare_ns = u128::from(spare_bytes) * 8 * 1_000_000_000 / u128::from(bound.rate_bps.max(1));
         let spare = Nanos(u64::try_from(spare_ns).unwrap_or(u64::MAX)).since(bound.unseen);
         now.since(frame.at).since(spare)
     }
 
-    /// When a frame that a pacer let go, no earlier than the one before, may leave.
+    /// Return the earliest transmit time of a frame that a pacer released; frames must be passed in due order.
     pub fn earliest(&self, frame: &Passing) -> Nanos {
         let Some(class) = frame.class else { return frame.at };
         let own = self.classes.get(usize::from(class)).and_then(Option::as_ref);
@@ -78,7 +81,7 @@ impl CatchUp {
         frame.at.max(of_class).max(of_line)
     }
 
-    /// A frame left at `now`.
+    /// Record that the frame was transmitted at `now`.
     pub fn left(&mut self, frame: &Passing, now: Nanos) {
         let Some(class) = frame.class.map(usize::from) else { return };
         let left = Some(Left { due: frame.at, at: now, takes: Nanos(frame.takes_ns.into()) });
@@ -96,7 +99,7 @@ mod tests {
 
     const GAP_NS: u64 = 12_000;
 
-    /// When frames that are due at these times leave, when the thread has its CPU but for these stalls.
+    /// Return the transmit times of frames that are due at these times, if the thread runs except during these stalls.
     fn through(stalls: &[(u64, u64)], due: impl IntoIterator<Item = (u16, u64, u64)>) -> Vec<u64> {
         let mut catch_up = CatchUp::default();
         let mut leave = |(class, due, takes_ns)| {
@@ -114,7 +117,8 @@ mod tests {
         due.into_iter().map(&mut leave).collect()
     }
 
-    /// The same at 1 Gbit/s with a burst of two frames, beyond which lateness is lost; and by how much the times were shifted.
+    /// Return the transmit times at 1 Gbit/s with a burst of two frames, beyond which lateness is discarded, and the
+    /// total shift.
     fn slipping(stalls: &[(u64, u64)], due: impl IntoIterator<Item = u64>) -> (Vec<u64>, u64) {
         let (mut catch_up, mut shift, mut now) = (CatchUp::within(1_000_000_000, 3_000, Nanos(0)), 0, 0);
         let leave = |due: u64| {
@@ -138,52 +142,52 @@ mod tests {
         (left, shift)
     }
 
-    /// Frames of a busy class.
+    /// Return frames of a busy class.
     fn busy(frames: u64) -> impl Iterator<Item = (u16, u64, u64)> {
         (0..frames).map(|frame| (0, frame * GAP_NS, GAP_NS))
     }
 
     #[test]
-    fn frames_leave_when_they_are_due_without_stalls() {
+    fn frames_leave_at_their_due_times_if_there_are_no_stalls() {
         assert_eq!(through(&[], busy(100)), (0..100).map(|frame| frame * GAP_NS).collect::<Vec<_>>());
     }
 
     #[test]
-    fn a_stall_of_ten_gaps_is_caught_up_within_fifty() {
+    fn stall_of_ten_gaps_is_caught_up_within_fifty_gaps() {
         let left = through(&[(20 * GAP_NS, 10 * GAP_NS)], busy(100));
         assert_eq!(left[30] - left[29], GAP_NS * 4 / 5);
         assert!(left[60] > 60 * GAP_NS && left[75] == 75 * GAP_NS, "{} {}", left[60], left[75]);
     }
 
-    /// At 100 Mbit/s gaps of 121 us become 113 us until nothing is late, not 97.
+    /// At 100 Mbit/s, gaps of 121 us are shortened to 113 us, not to 97 us, until no frame is late.
     #[test]
-    fn at_a_low_rate_a_gap_is_shortened_by_little() {
+    fn gap_at_a_low_rate_is_shortened_only_slightly() {
         let left = through(&[(1_080_000, 60_000)], (0..100).map(|frame| (0, frame * 121_000, 121_000)));
         let shortest = left.windows(2).map(|pair| pair[1] - pair[0]).min();
         assert_eq!((shortest, left[99]), (Some(121_000 - CatchUp::MOST_CLOSER.0), 99 * 121_000));
     }
 
-    /// Ten frames follow each other, then nothing comes for as long, as of a sender that waits for answers: what was late uses the
-    /// time in which nothing is due.
+    /// Ten frames are followed by an idle time of the same length, as from a sender that waits for replies; late frames
+    /// use this idle time.
     #[test]
-    fn idle_spans_are_used_to_catch_up() {
+    fn idle_time_is_used_to_catch_up() {
         let due = (0..400).map(|frame| (0, (frame + frame / 10 * 10) * GAP_NS, GAP_NS));
         let left = through(&[(20 * GAP_NS, 100 * GAP_NS)], due.clone());
         let late: Vec<_> = due.zip(&left).map(|((_, due, _), at)| (at - due) / GAP_NS).collect();
         assert!(late[10] >= 80 && late[110..].iter().all(|&late| late == 0), "{late:?}");
     }
 
-    /// Nine of ten gaps are lost, and one is caught up.
+    /// After a stall of ten gaps, the schedule shifts by nine gaps, and the thread makes up one gap.
     #[test]
-    fn with_a_burst_a_long_stall_costs_rate() {
+    fn long_stall_reduces_the_rate_if_a_burst_is_configured() {
         let (left, shift) = slipping(&[(20 * GAP_NS, 10 * GAP_NS)], (0..100).map(|frame| frame * GAP_NS));
         assert_eq!(shift, 9 * GAP_NS);
         assert_eq!((left[20], left[99]), (30 * GAP_NS, 99 * GAP_NS + shift));
     }
 
-    /// A class of a tenth of the line has no train when it catches up between the frames of another.
+    /// A class with a tenth of the line rate forms no train when it catches up between the frames of another class.
     #[test]
-    fn a_slow_class_is_spaced_by_its_own_pace() {
+    fn slow_class_keeps_its_spacing_while_catching_up() {
         let due = (0..2_000u64).map(|turn| match turn % 10 {
             0 => (1, turn * GAP_NS, 10 * GAP_NS),
             _ => (0, turn * GAP_NS, GAP_NS),
@@ -195,10 +199,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the stalls, no frame leaves early or closer than it may, and all that is lost in the end is what the last stall
-        /// left to catch up.
+        /// Regardless of stalls, no frame leaves early or after less than the minimum gap, and the last frame leaves at
+        /// its due time.
         #[test]
-        fn no_stall_makes_a_burst(stalls in prop::collection::vec((0u64..20_000_000, 0u64..200_000), 0..20)) {
+        fn no_stall_causes_a_burst(stalls in prop::collection::vec((0u64..20_000_000, 0u64..200_000), 0..20)) {
             let mut stalls = stalls;
             stalls.sort_unstable();
             let left = through(&stalls, busy(5_000));
@@ -208,9 +212,9 @@ mod tests {
             prop_assert_eq!(left[4_999], 4_999 * GAP_NS);
         }
 
-        /// Whatever the stalls, a bucket of two frames holds all.
+        /// Regardless of stalls, all bursts fit into a bucket of two frames.
         #[test]
-        fn with_a_burst_no_stall_is_further_above_the_rate(
+        fn no_stall_exceeds_the_configured_burst(
             stalls in prop::collection::vec((0u64..20_000_000, 0u64..200_000), 0..20),
         ) {
             let mut stalls = stalls;

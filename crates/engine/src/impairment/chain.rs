@@ -1,27 +1,27 @@
-//! Stages one behind the other.
+//! A chain of impairment stages.
 
 use super::{Impairment, Onward, Passing, Timeline};
 use crate::time::Nanos;
 
-/// What became of a frame, or of a copy of it.
+/// The outcome of a frame or of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It leaves the chain at its time.
+    /// The frame leaves the chain at its time.
     Leaves(Passing),
-    /// The stage at this place lost it.
+    /// The stage with this index lost the frame.
     Lost(Passing, usize),
 }
 
-/// What a stage did.
+/// The frame counters of one stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StageCounts {
-    /// Frames that arrived at it.
+    /// Number of frames that arrived at the stage.
     pub arrived_frames: u64,
-    /// Frames that it lost.
+    /// Number of frames that the stage lost.
     pub lost_frames: u64,
 }
 
-/// A path made of stages; none at all is a path where every frame leaves when it arrives.
+/// A path of stages; without stages, every frame leaves at its arrival time.
 #[derive(Debug, Default)]
 pub struct Chain {
     stages: Vec<Place>,
@@ -29,18 +29,18 @@ pub struct Chain {
     now: Nanos,
 }
 
-/// A stage in its place.
+/// A stage at its position in the chain.
 #[derive(Debug)]
 struct Place {
     stage: Box<dyn Impairment>,
-    /// Frames on their way from a stage that does not keep their order.
+    /// Frames in flight from the previous stage, if that stage may reorder frames.
     before: Option<Timeline<Passing>>,
     counts: StageCounts,
     onward: Onward,
 }
 
 impl Chain {
-    /// The stages in the order in which frames pass them.
+    /// Create a chain of `stages`, in the order in which frames pass them.
     pub fn new(stages: impl IntoIterator<Item = Box<dyn Impairment>>) -> Self {
         let mut ordered = true;
         let place = |stage: Box<dyn Impairment>| {
@@ -51,7 +51,8 @@ impl Chain {
         Self { stages: stages.into_iter().map(place).collect(), ..Self::default() }
     }
 
-    /// A frame arrives, no earlier than the one before and than the last `now` of [`Chain::advance`].
+    /// Add an arriving frame, whose time must not be earlier than the time of the previous frame or the last `now` of
+    /// [`Chain::advance`].
     pub fn push(&mut self, frame: Passing) {
         let at = frame.at.max(self.now);
         if self.due().is_some_and(|due| due <= at) {
@@ -60,7 +61,7 @@ impl Chain {
         self.enter(0, frame.at(at));
     }
 
-    /// Let the stages decide on what they kept until `now`. All that arrived by then has been pushed.
+    /// Let the stages decide on stored frames up to `now`. All frames that arrived by `now` must have been pushed.
     pub fn advance(&mut self, now: Nanos) {
         self.now = self.now.max(now);
         while let Some((due, index)) = self.next().filter(|(due, _)| *due <= now) {
@@ -72,27 +73,27 @@ impl Chain {
         }
     }
 
-    /// When a stage decides on a frame next.
+    /// Return the time of the next decision of a stage.
     pub fn due(&self) -> Option<Nanos> {
         self.next().map(|(due, _)| due)
     }
 
-    /// What was decided since this was asked last, in the order of deciding; the times may be in any order.
+    /// Return the outcomes since the last call, in the order of the decisions; their times need not be in order.
     pub fn decided(&mut self) -> impl Iterator<Item = Outcome> + '_ {
         self.outcomes.drain(..)
     }
 
-    /// What each stage did.
+    /// Return the counters of each stage.
     pub fn counts(&self) -> impl Iterator<Item = StageCounts> + '_ {
         self.stages.iter().map(|place| place.counts)
     }
 
-    /// Whether frames leave in the order in which they arrive.
+    /// Whether frames leave in arrival order.
     pub fn keeps_order(&self) -> bool {
         self.stages.iter().all(|place| place.stage.keeps_order())
     }
 
-    /// Let each stage decide on the frames to come as on the first that ever came, by draws from its seed.
+    /// Restart the random decisions of each stage with a new seed.
     pub fn restart_draws(&mut self, seeds: impl IntoIterator<Item = u64>) {
         self.stages.iter_mut().zip(seeds).for_each(|(place, seed)| place.stage.restart_draws(seed));
     }
@@ -118,7 +119,7 @@ impl Chain {
         self.work(index, |stage, onward| stage.take(frame, onward));
     }
 
-    /// Let a stage work, and hand on what it decided.
+    /// Run `work` on a stage and forward its decisions.
     fn work(&mut self, index: usize, work: impl FnOnce(&mut dyn Impairment, &mut Onward)) {
         let place = &mut self.stages[index];
         let mut onward = std::mem::take(&mut place.onward);
@@ -132,6 +133,6 @@ impl Chain {
             self.enter(index + 1, frame);
         }
         onward.decided.clear();
-        self.stages[index].onward = onward; // its memory serves again
+        self.stages[index].onward = onward; // reuse the allocation
     }
 }

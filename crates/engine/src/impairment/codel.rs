@@ -1,42 +1,43 @@
-//! A line whose queue keeps its delay low: `CoDel` (Nichols, Jacobson, `McGregor` and Iyengar, RFC 8289).
+//! A line with `CoDel` queue management (Nichols, Jacobson, `McGregor` and Iyengar, RFC 8289).
 
 use super::line::LineClock;
 use super::queue::{Limit, Queue};
 use super::{Impairment, Onward, Passing};
 use crate::time::Nanos;
 
-/// `CoDel`'s two parameters (RFC 8289, section 4).
+/// Parameters of `CoDel` (RFC 8289, section 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodelTarget {
-    /// The delay that a queue may keep; 5 ms for the Internet.
+    /// Acceptable standing queue delay (target); 5 ms for the Internet.
     pub target: Nanos,
-    /// For how long it may be longer: a large round-trip time; 100 ms for the Internet.
+    /// Time for which the delay may exceed the target, on the order of a worst-case round-trip time; 100 ms for the
+    /// Internet.
     pub interval: Nanos,
-    /// Whether frames that can be marked are, in place of being dropped.
+    /// Whether ECN-capable frames are marked instead of dropped.
     pub marks: bool,
 }
 
-/// The line and its queue. A frame is decided on when it would leave the queue, by how long it was there.
+/// The line and its queue. The decision on a frame is made at dequeue, from the time the frame spent in the queue.
 #[derive(Debug)]
 pub struct CodelLine {
     clock: LineClock,
     limit: Limit,
     law: CodelTarget,
     waiting: Queue,
-    /// the longest frame so far (bytes)
+    /// maximum frame length so far (bytes)
     largest_bytes: u32,
-    /// when the delay will have been above the target for an interval
+    /// time at which the delay has exceeded the target for one interval
     first_above: Option<Nanos>,
-    /// when the next frame is dropped, while frames are
+    /// whether the queue is in the dropping state, and the time of its next drop
     dropping: bool,
     drop_next: Nanos,
-    /// drops of this time of dropping, and how many there were when it began
+    /// drops in this dropping state, and their number when the state was entered
     count: u64,
     last_count: u64,
 }
 
 impl CodelLine {
-    /// A line behind a queue that never holds more than `limit` (of frames or bytes; a limit of time is what `CoDel` is).
+    /// Create a line with a queue of at most `limit` frames or bytes.
     pub fn new(clock: LineClock, limit: Limit, law: CodelTarget) -> Self {
         Self {
             clock,
@@ -52,7 +53,7 @@ impl CodelLine {
         }
     }
 
-    /// The first frame, and whether the queue has been too long for an interval.
+    /// Dequeue the first frame, and return whether the delay has exceeded the target for an interval.
     fn dequeue(&mut self, now: Nanos) -> Option<(Passing, bool)> {
         let Some((arrived, frame)) = self.waiting.pop() else {
             self.first_above = None;
@@ -67,13 +68,13 @@ impl CodelLine {
         Some((frame, now >= above))
     }
 
-    /// The control law: drops come closer with the square root of their number.
+    /// Return the next drop time by the control law: intervals shrink with the square root of the number of drops.
     fn next_drop(&self, from: Nanos) -> Nanos {
         let root = (self.count << 32).isqrt().max(1);
         from.plus(Nanos((self.law.interval.0 << 16) / root))
     }
 
-    /// The frame that leaves the queue at `now`; those that are dropped go to `onward`.
+    /// Return the frame that leaves the queue at `now`; dropped frames go to `onward`.
     fn next_frame(&mut self, now: Nanos, onward: &mut Onward) -> Option<Passing> {
         let (mut frame, above) = self.dequeue(now)?;
         if self.dropping {
@@ -100,7 +101,7 @@ impl CodelLine {
         let marked = self.mark_or_lose(frame, onward);
         let next = if marked.is_some() { marked } else { self.dequeue(now).map(|(frame, _)| frame) };
         self.dropping = true;
-        // Soon after it stopped dropping, the rate of drops that was enough then is where it begins.
+        // If the previous dropping state ended recently, resume at its drop rate.
         let drops = self.count.saturating_sub(self.last_count);
         let recent = now.since(self.drop_next).0 < 16 * self.law.interval.0;
         self.count = if drops > 1 && recent { drops } else { 1 };
@@ -109,7 +110,7 @@ impl CodelLine {
         next
     }
 
-    /// The frame with its mark, or none where it had to be lost.
+    /// Mark the frame and return it, or drop it and return none.
     fn mark_or_lose(&self, mut frame: Passing, onward: &mut Onward) -> Option<Passing> {
         if frame.spared {
             return Some(frame);
@@ -158,7 +159,7 @@ mod tests {
     const LAW: CodelTarget =
         CodelTarget { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), marks: true };
 
-    /// Frames of 1250 B, a millisecond each at 10 Mbit/s, at these times through the line.
+    /// Send frames of 1250 B, which take 1 ms each at 10 Mbit/s, through the line at these times.
     fn through(times: impl IntoIterator<Item = Nanos>, ecn_capable: bool) -> Vec<Outcome> {
         let clock = LineClock::constant(Rate::layer2_bps(10_000_000).unwrap(), Nanos::ZERO);
         let line: Box<dyn Impairment> = Box::new(CodelLine::new(clock, Limit::Frames(1000), LAW));
@@ -178,22 +179,22 @@ mod tests {
         lost.collect()
     }
 
-    /// A tenth more than the line carries.
+    /// Return the send times of frames at a rate that is a tenth above the line rate.
     fn overload(frames: u64) -> impl Iterator<Item = Nanos> {
         (0..frames).map(|id| Nanos(id * 909_091))
     }
 
     #[test]
-    fn a_queue_below_the_target_loses_nothing() {
-        // Four frames every five milliseconds: they wait for at most three.
+    fn codel_queue_below_the_target_loses_no_frame() {
+        // With four frames every 5 ms, no frame waits for more than 3 ms.
         let times = (0..2_000).map(|id| Nanos::from_millis(id / 4 * 5));
         assert_eq!(lost_at(&through(times, false)), [0; 0]);
     }
 
-    /// The first drop comes an interval after the delay first was at the target, the second an interval later, and the next
-    /// after interval / sqrt(count) each (RFC 8289, section 4.4).
+    /// The first drop occurs one interval after the delay first reached the target, the second drop one interval later,
+    /// and each further drop after interval / sqrt(count) (RFC 8289, section 4.4).
     #[test]
-    fn drops_follow_the_control_law() {
+    fn codel_drops_follow_the_control_law() {
         let outcomes = through(overload(3_000), false);
         let mut left = Nanos::ZERO;
         let mut drops_ms = Vec::new();
@@ -203,7 +204,7 @@ mod tests {
                 Outcome::Lost(..) => drops_ms.push(left.0 / 1_000_000),
             }
         }
-        // The delay grows by a millisecond every eleven: it is 5 ms when frame 55 leaves.
+        // The delay grows by 1 ms every 11 frames: it is 5 ms when frame 55 leaves.
         assert!((150..=158).contains(&drops_ms[0]), "{drops_ms:?}");
         let gaps: Vec<f64> = drops_ms.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
         for (gap, expected) in gaps.iter().zip((1..).map(|count| 100.0 / f64::from(count).sqrt())).take(8) {
@@ -211,10 +212,10 @@ mod tests {
         }
     }
 
-    /// Under a steady overload of frames that do not slow down a queue alone would grow to 2.7 s; drops come closer until it is
-    /// short.
+    /// Under a steady overload of unresponsive frames a plain queue would grow to 2.7 s; drops become more frequent
+    /// until the queue is short.
     #[test]
-    fn the_delay_comes_down() {
+    fn codel_reduces_the_delay_under_overload() {
         let waits = through(overload(30_000), false).into_iter().filter_map(|outcome| match outcome {
             Outcome::Leaves(frame) => Some(frame.at.since(Nanos(frame.id * 909_091)).0 / 1_000_000),
             Outcome::Lost(..) => None,
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_can_be_marked_are_marked_and_not_lost() {
+    fn ecn_capable_frames_are_marked_instead_of_dropped() {
         let outcomes = through(overload(1_000), true);
         let marked = |outcome: &&Outcome| matches!(outcome, Outcome::Leaves(frame) if frame.marks.congestion);
         let plain = lost_at(&through(overload(1_000), false));
@@ -235,9 +236,9 @@ mod tests {
         assert!(outcomes.iter().filter(marked).count() >= plain.len() && plain.len() > 5, "{plain:?}");
     }
 
-    /// How often the chain is asked between two frames changes nothing.
+    /// The number of polls between two frames changes no decision.
     #[test]
-    fn decisions_do_not_depend_on_when_they_are_asked_for() {
+    fn codel_decisions_do_not_depend_on_the_polling_times() {
         let clock = LineClock::constant(Rate::layer2_bps(10_000_000).unwrap(), Nanos::ZERO);
         let line: Box<dyn Impairment> = Box::new(CodelLine::new(clock, Limit::Frames(1000), LAW));
         let (mut chain, mut outcomes) = (Chain::new([line]), Vec::new());

@@ -2,11 +2,11 @@
 
 use super::{Chance, Impairment, Marks, Onward, Passing};
 
-/// Inverts one bit of frames, chosen independently with a fixed ratio; each bit is as likely as every other.
+/// Inverts one bit of each frame selected with a fixed probability; all bits are equally likely.
 #[derive(Debug, Clone)]
 pub struct Corrupt(pub Chance);
 
-/// The interface that sends a frame makes its FCS: those bits cannot be inverted here.
+/// Length of the FCS, which the sending NIC computes, so that a stage cannot corrupt its bits (bytes).
 const FCS_BYTES: u32 = 4;
 
 impl Impairment for Corrupt {
@@ -31,7 +31,7 @@ mod tests {
     use crate::time::Nanos;
 
     #[test]
-    fn every_bit_before_the_fcs_is_as_likely_as_every_other() {
+    fn every_bit_before_the_fcs_is_corrupted_with_equal_probability() {
         let mut stage = Corrupt(Chance::new(super::super::PARTS, 1).unwrap());
         let mut seen = [0u32; 480];
         for frame in passed(&mut stage, (0..480_000).map(|id| Passing::new(id, 64, Nanos(id)))) {

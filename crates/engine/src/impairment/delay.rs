@@ -1,4 +1,4 @@
-//! Delay: the same for every frame, or drawn for each.
+//! Delay: constant, or random per frame.
 
 use super::chance::{checked, FrameDraws};
 use super::{normal, Impairment, Onward, Passing};
@@ -6,32 +6,33 @@ use crate::error::EngineError;
 use crate::random::below;
 use crate::time::Nanos;
 
-/// How far delays lie from their base.
+/// The distribution of delays around the base delay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Jitter {
-    /// Not at all.
+    /// No jitter.
     None,
-    /// Evenly, up to this on both sides.
+    /// Uniform jitter between minus and plus this value.
     Uniform(Nanos),
-    /// Normally distributed, with this standard deviation.
+    /// Normally distributed jitter with this standard deviation.
     Normal(Nanos),
-    /// Each of these, later than the base, is as likely as every other.
+    /// Jitter drawn from these samples with equal probability; samples are added to the base delay.
     Samples(Box<[Nanos]>),
 }
 
 /// Whether frames may overtake each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// No frame leaves before one that arrived earlier: it waits for it.
+    /// No overtaking: a frame waits for all frames that arrived earlier.
     Kept,
-    /// A frame whose delay is shorter overtakes others.
+    /// Overtaking: a frame with a shorter delay overtakes other frames.
     Free,
 }
 
-/// Delays frames. A delay below zero is none.
+/// Delays frames; negative delays count as zero.
 ///
-/// Delays may be correlated: each is that of the frame before with the ratio `correlation`, and otherwise drawn again. The
-/// distribution stays as it is, and the autocorrelation over k frames is the ratio's k-th power.
+/// Delays may be correlated: with the probability `correlation`, a frame has the delay of the previous frame, otherwise
+/// a new delay is drawn. The distribution does not change, and the autocorrelation at lag k is the k-th power of
+/// `correlation`.
 #[derive(Debug, Clone)]
 pub struct Delay {
     base: Nanos,
@@ -44,7 +45,7 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// The same delay for every frame.
+    /// Create a constant delay.
     pub fn constant(base: Nanos) -> Self {
         let (jitter, draws) = (Jitter::None, FrameDraws::new(0));
         Self {
@@ -58,10 +59,10 @@ impl Delay {
         }
     }
 
-    /// A delay that `seed` draws for each frame, with a correlation in parts of `PARTS`.
+    /// Create a random delay from `seed`, with a correlation in units of 1 / `PARTS`.
     ///
     /// # Errors
-    /// When the correlation is above 1, a jitter above 4 s, or a list of samples empty.
+    /// Fails if the correlation is above 1, the jitter is above 4 s, or the list of samples is empty.
     pub fn drawn(
         base: Nanos,
         jitter: Jitter,
@@ -90,7 +91,7 @@ impl Delay {
         match &self.jitter {
             Jitter::None => 0,
             Jitter::Uniform(most) => {
-                // 2 most + 1 values, drawn from 64 bits.
+                // One of 2 * most + 1 values, scaled from a 64-bit random number.
                 let values = 2 * u128::from(most.0) + 1;
                 let drawn = (u128::from(drawn) * values) >> 64;
                 i64::try_from(drawn).unwrap_or(i64::MAX) - signed(most.0)
@@ -145,7 +146,7 @@ mod tests {
 
     const MS: Nanos = Nanos::from_millis(1);
 
-    /// The delays of frames that arrive ten delays apart.
+    /// Return the delays of frames that arrive ten delays apart.
     fn delays_ns(delay: &mut Delay, frames: u64) -> Vec<u64> {
         let at = |id: u64| Nanos(id * 100_000_000);
         let frames = passed(delay, (0..frames).map(|id| Passing::new(id, 64, at(id))));
@@ -157,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_delay_is_exact() {
+    fn constant_delay_is_exact() {
         assert_eq!(delays_ns(&mut Delay::constant(Nanos(77)), 3), [77; 3]);
     }
 
-    /// Kolmogorov and Smirnov's distance to the even distribution stays below its 0.1 % bound, 1.95 / sqrt(n).
+    /// The Kolmogorov-Smirnov distance to the uniform distribution stays below its 0.1 % bound, 1.95 / sqrt(n).
     #[test]
-    fn an_even_jitter_is_even_to_both_sides() {
+    fn uniform_jitter_has_a_uniform_distribution() {
         let mut delays = delays_ns(&mut drawn(Jitter::Uniform(MS), 0, Order::Free), 100_000);
         delays.sort_unstable();
         let (least, n) = (9e6, delays.len() as f64);
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_drawn_as_they_are_and_evenly() {
+    fn jitter_samples_are_drawn_with_equal_probability() {
         let samples = Jitter::Samples([1, 5, 90].map(Nanos).into());
         let delays = delays_ns(&mut drawn(samples, 0, Order::Free), 30_000);
         for sample in [1, 5, 90] {
@@ -186,12 +187,12 @@ mod tests {
     }
 
     #[test]
-    fn correlated_delays_keep_their_distribution_and_have_their_correlation() {
+    fn correlated_delays_keep_their_distribution_and_correlation() {
         let delays = delays_ns(&mut drawn(Jitter::Normal(MS), 800_000_000, Order::Free), 200_000);
         let deviations: Vec<f64> = delays.iter().map(|delay| (*delay as f64 - 10e6) / 1e6).collect();
         let n = deviations.len() as f64;
         let variance = deviations.iter().map(|z| z * z).sum::<f64>() / n;
-        // 200 000 frames hold a ninth as many independent ones.
+        // 200 000 correlated frames are statistically equivalent to a ninth as many independent frames.
         assert!((variance - 1.0).abs() < 0.05, "{variance}");
         for (lag, expected) in [(1, 0.8), (2, 0.64), (5, 0.327_68)] {
             let sum: f64 = deviations.iter().zip(&deviations[lag..]).map(|(a, b)| a * b).sum();
@@ -199,9 +200,9 @@ mod tests {
         }
     }
 
-    /// Frames 10 us apart with a jitter of a millisecond.
+    /// Send frames 10 us apart through a delay with a jitter of 1 ms.
     #[test]
-    fn frames_overtake_each_other_only_where_they_may() {
+    fn frames_overtake_only_if_reordering_is_allowed() {
         let leaves = |order| {
             let frames = (0..10_000).map(|id| Passing::new(id, 64, Nanos(id * 10_000)));
             let mut stage = drawn(Jitter::Uniform(MS), 0, order);
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_jitter_is_refused() {
         for jitter in [Jitter::Samples([].into()), Jitter::Normal(Nanos(1 << 40))] {
             assert!(Delay::drawn(MS, jitter, 0, Order::Kept, 1).is_err());
         }

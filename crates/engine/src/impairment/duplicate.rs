@@ -1,8 +1,8 @@
-//! Copies.
+//! Duplication of frames.
 
 use super::{Chance, Impairment, Marks, Onward, Passing};
 
-/// Doubles frames independently with a fixed ratio; the copy goes on right behind its frame.
+/// Duplicates each frame with a fixed probability; the copy follows directly after its frame.
 #[derive(Debug, Clone)]
 pub struct Duplicate(pub Chance);
 
@@ -26,7 +26,7 @@ mod tests {
     use crate::time::Nanos;
 
     #[test]
-    fn a_copy_follows_its_frame_and_is_marked() {
+    fn duplicate_follows_its_frame_and_is_marked() {
         let mut stage = Duplicate(Chance::new(500_000_000, 1).unwrap());
         let frames = passed(&mut stage, (0..10_000).map(|id| Passing::new(id, 64, Nanos(id))));
         let copies: Vec<_> = frames.iter().enumerate().filter(|(_, frame)| frame.marks.copy).collect();

@@ -1,4 +1,4 @@
-//! A line of a rate with a queue before it, which drops what does not fit (taildrop).
+//! A line of limited rate with a drop-tail queue.
 
 use super::queue::{Limit, Queue};
 use super::trace::{DeliveryTrace, RateTrace};
@@ -6,38 +6,39 @@ use super::{Impairment, Marks, Onward, Passing};
 use crate::rate::{ExactTime, Rate};
 use crate::time::Nanos;
 
-/// What a frame has more than the packet of a TUN device that mahimahi counts: the Ethernet header and the FCS, without the 4
-/// bytes that such a device puts before the packet. A packet of 1500 B counts as 1504.
+/// Difference between the frame length with FCS and the packet length that mahimahi counts: Ethernet header and FCS,
+/// minus the 4 bytes of packet information of a TUN device. A packet of 1500 B counts as 1504 B.
 const BEYOND_TUN_BYTES: u32 = 14 + 4 - 4;
 
-/// When a line has sent a frame.
+/// A model of the time at which a line has sent a frame.
 #[derive(Debug, Clone)]
 pub enum LineClock {
-    /// Of a constant rate, exact to parts of a nanosecond over any number of frames.
+    /// Constant rate, without rounding errors over any number of frames.
     Constant(ConstantClock),
-    /// Of a rate that changes.
+    /// Time-varying rate from a trace.
     Rate(RateTrace),
-    /// Of moments at which a number of bytes may leave.
+    /// Delivery times from a trace, each with a number of bytes.
     Delivery(DeliveryTrace),
 }
 
-/// A clock that each frame sets forward by what it takes on the line.
+/// A clock that advances by the serialization time of each frame.
 #[derive(Debug, Clone)]
 pub struct ConstantClock {
     rate: Rate,
-    /// When the line has sent all, if it saved nothing.
+    /// Time at which the line has sent all frames if it uses no burst allowance.
     sent: ExactTime,
-    /// How far before that a frame may leave, for what was saved while nothing was sent.
+    /// Maximum time by which frames may be sent before `sent` after an idle time (burst allowance).
     saved: Nanos,
 }
 
 impl LineClock {
-    /// A line of `rate`; after a pause it sends what it would have sent in `saved` at once.
+    /// Create a line of `rate`; after an idle time, the line can send at once what it would transmit in the time
+    /// `saved`.
     pub fn constant(rate: Rate, saved: Nanos) -> Self {
         Self::Constant(ConstantClock { rate, sent: ExactTime::new(Nanos::ZERO, rate.rest_unit()), saved })
     }
 
-    /// When a frame that is given at `now` would begin to leave.
+    /// Return the time at which a frame that arrives at `now` would start to leave.
     pub fn begin(&self, frame_bytes: u32, now: Nanos) -> Nanos {
         match self {
             Self::Constant(clock) => clock.begin(frame_bytes, now),
@@ -46,7 +47,7 @@ impl LineClock {
         }
     }
 
-    /// Send a frame that is given at `now`: when its last bit has left.
+    /// Send a frame that arrives at `now`, and return the time at which its last bit has left.
     pub fn send(&mut self, frame_bytes: u32, now: Nanos) -> Nanos {
         match self {
             Self::Constant(clock) => clock.send(frame_bytes, now),
@@ -58,7 +59,7 @@ impl LineClock {
 
 impl ConstantClock {
     fn begin(&self, frame_bytes: u32, now: Nanos) -> Nanos {
-        // With what is saved a frame leaves at one moment, and waits until then.
+        // With a burst allowance, a frame waits until it leaves as a whole at one instant.
         let taken = Nanos(self.rate.gap(frame_bytes).whole_ns);
         self.sent.whole.max(now).plus(taken).since(self.saved.max(taken)).max(now)
     }
@@ -72,18 +73,19 @@ impl ConstantClock {
     }
 }
 
-/// The line and its queue. Every frame is decided on when it arrives: what is before it is known then.
+/// The line and its queue. The decision on a frame is made on arrival, because all frames ahead are known by then.
 #[derive(Debug)]
 pub struct Line {
     clock: LineClock,
     limit: Limit,
     mark_above: Option<Limit>,
-    /// frames that have not begun to leave, at the times when they will
+    /// frames that have not started to leave, with their start times
     waiting: Queue,
 }
 
 impl Line {
-    /// A line behind a queue that holds up to `limit`. Frames that may be marked are, when more than `mark_above` waits.
+    /// Create a line with a queue of at most `limit`. ECN-capable frames are marked if more than `mark_above` is
+    /// queued.
     pub fn new(clock: LineClock, limit: Limit, mark_above: Option<Limit>) -> Self {
         Self { clock, limit, mark_above, waiting: Queue::default() }
     }
@@ -121,23 +123,24 @@ mod tests {
     }
 
     #[test]
-    fn a_capacity_in_frames_forwards_at_its_rate_whatever_is_offered_above_it() {
+    fn frame_rate_capacity_is_exact_under_any_overload() {
         let mut bucket = bucket(300_000, 1, 100);
         let forwarded = (0..2_000_000u64).filter(|i| fate(&mut bucket, i * 500).is_some()).count();
         assert_eq!(forwarded, 300_000 + 100, "a second's frames and those still queued");
     }
 
     #[test]
-    fn what_was_saved_passes_a_burst_at_once_and_the_queue_takes_the_rest() {
+    fn token_bucket_passes_a_burst_and_queues_the_rest() {
         let mut bucket = bucket(1_000_000, 3, 2);
         let at = 1_000_000_000;
         let fates: Vec<_> = (0..7).map(|_| fate(&mut bucket, at).map(|leaves| leaves - at)).collect();
         assert_eq!(fates, [Some(0), Some(0), Some(0), Some(1_000), Some(2_000), None, None]);
     }
 
-    /// 1 Gbit/s of layer 2, 1518 B: 12 144 ns each; the queue holds three and the line a fourth.
+    /// Frames of 1518 B at 1 Gbit/s on layer 2 take 12 144 ns each; the queue holds three frames, and the line sends a
+    /// fourth.
     #[test]
-    fn a_line_sends_back_to_back_and_its_queue_has_its_limit() {
+    fn line_sends_back_to_back_and_its_queue_is_limited() {
         for limit in [Limit::Frames(3), Limit::Bytes(3 * 1518), Limit::Time(Nanos(3 * 12_144))] {
             let clock = LineClock::constant(Rate::layer2_bps(1_000_000_000).unwrap(), Nanos::ZERO);
             let mut line = Line::new(clock, limit, None);
@@ -147,9 +150,10 @@ mod tests {
         }
     }
 
-    /// Each moment of a recording of mahimahi carries one packet of 1500 B, and the rest of a smaller one is for the next.
+    /// Each delivery time of a mahimahi recording carries one packet of 1500 B; the next packet uses the bytes that a
+    /// smaller packet leaves.
     #[test]
-    fn a_full_frame_takes_one_moment_of_a_delivery_trace() {
+    fn full_frame_uses_one_delivery_time_of_a_trace() {
         let every_ms: Vec<_> = (1..=100).map(Nanos::from_millis).collect();
         let line = || {
             let trace = DeliveryTrace::new(&every_ms, 1504, Nanos::ZERO).unwrap();
@@ -164,9 +168,10 @@ mod tests {
     }
 
     proptest! {
-        /// After any number of frames in a row the line has taken the exact time of their bits, cut to nanoseconds.
+        /// After any number of back-to-back frames the line has taken the exact time of their bits, rounded down to
+        /// nanoseconds.
         #[test]
-        fn a_busy_line_does_not_drift(bps in 1_000u64..100_000_000_000, sizes in prop::collection::vec(64u32..9000, 1..400)) {
+        fn busy_line_accumulates_no_rounding_error(bps in 1_000u64..100_000_000_000, sizes in prop::collection::vec(64u32..9000, 1..400)) {
             let clock = LineClock::constant(Rate::layer2_bps(bps).unwrap(), Nanos::ZERO);
             let mut line = Line::new(clock, Limit::None, None);
             let frames = sizes.iter().enumerate().map(|(id, &bytes)| Passing::new(id as u64, bytes, Nanos(7)));
@@ -177,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_can_be_marked_are_marked_above_the_mark() {
+    fn ecn_capable_frames_are_marked_above_the_threshold() {
         let clock = LineClock::constant(Rate::frames_per_second(1_000, 1).unwrap(), Nanos::ZERO);
         let mut line = Line::new(clock, Limit::Frames(5), Some(Limit::Frames(2)));
         let frames = (0..10).map(|id| Passing { ecn_capable: id % 2 == 1, ..Passing::new(id, 64, Nanos(0)) });

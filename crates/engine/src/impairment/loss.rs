@@ -4,7 +4,7 @@ use super::chance::{checked, Chance, FrameDraws};
 use super::{Impairment, Onward, Passing};
 use crate::error::EngineError;
 
-/// Loses frames by one of the models.
+/// Drops frames according to a loss model.
 #[derive(Debug, Clone)]
 pub struct Loss(Model);
 
@@ -16,33 +16,34 @@ enum Model {
     Every { frames: u64, turn: u64 },
 }
 
-/// The model of Gilbert (1960) and Elliott (1963): a good and a bad state, each with its own loss. All ratios are in parts of
-/// `PARTS`. The mean run in the bad state is 1 / `to_good` frames, its share `to_bad` / (`to_bad` + `to_good`).
+/// The Gilbert-Elliott model (1960, 1963): a good and a bad state, each with a separate loss ratio. All ratios are in
+/// units of 1 / `PARTS`. The mean time in the bad state is 1 / `to_good` frames, and the fraction of time in it is
+/// `to_bad` / (`to_bad` + `to_good`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GilbertElliott {
-    /// From the good state to the bad one, before each frame.
+    /// Transition probability from good to bad, before each frame.
     pub to_bad: u32,
-    /// From the bad state to the good one, before each frame.
+    /// Transition probability from bad to good, before each frame.
     pub to_good: u32,
-    /// Loss in the bad state.
+    /// Loss ratio in the bad state.
     pub loss_in_bad: u32,
-    /// Loss in the good state.
+    /// Loss ratio in the good state.
     pub loss_in_good: u32,
 }
 
 impl Loss {
-    /// Lose `ratio` parts in `PARTS` of the frames, each for itself.
+    /// Lose each frame independently with the probability `ratio` / `PARTS`.
     ///
     /// # Errors
-    /// When the ratio is above 1.
+    /// Fails if the ratio is above 1.
     pub fn random(ratio: u32, seed: u64) -> Result<Self, EngineError> {
         Ok(Self(Model::Random(Chance::new(ratio, seed)?)))
     }
 
-    /// Lose frames in bursts; the first frame is in the good state unless it changes before it.
+    /// Lose frames in bursts; the model starts in the good state, and a transition can occur before the first frame.
     ///
     /// # Errors
-    /// When a ratio is above 1.
+    /// Fails if a ratio is above 1.
     pub fn bursts(model: GilbertElliott, seed: u64) -> Result<Self, EngineError> {
         let GilbertElliott { to_bad, to_good, loss_in_bad, loss_in_good } = model;
         for ratio in [to_bad, to_good, loss_in_bad, loss_in_good] {
@@ -51,10 +52,10 @@ impl Loss {
         Ok(Self(Model::Bursts { model, bad: false, draws: FrameDraws::new(seed) }))
     }
 
-    /// Lose the frames whose place in the pattern is true; it begins again at its end.
+    /// Lose the frames whose entry in the pattern is true; the pattern repeats.
     ///
     /// # Errors
-    /// When the pattern is empty.
+    /// Fails if the pattern is empty.
     pub fn pattern(lost: &[bool]) -> Result<Self, EngineError> {
         if lost.is_empty() {
             let allowed = "at least one frame";
@@ -63,10 +64,10 @@ impl Loss {
         Ok(Self(Model::Pattern { lost: lost.into(), turn: 0 }))
     }
 
-    /// Lose frames n, 2n, 3n, and so on.
+    /// Lose every n-th frame.
     ///
     /// # Errors
-    /// When n is 0.
+    /// Fails if n is 0.
     pub fn every(frames: u64) -> Result<Self, EngineError> {
         if frames == 0 {
             let allowed = "1 or more";
@@ -75,7 +76,7 @@ impl Loss {
         Ok(Self(Model::Every { frames, turn: 0 }))
     }
 
-    /// Whether a frame is lost, which is no earlier than the one before.
+    /// Whether the frame is lost; frames must be passed in arrival order.
     fn draw(&mut self, frame: &Passing) -> bool {
         match &mut self.0 {
             Model::Random(chance) => chance.draw(frame),
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn every_third_frame_or_a_pattern_is_lost_exactly() {
+    fn periodic_and_pattern_losses_are_exact() {
         assert_eq!(draws(Loss::every(3).unwrap(), 7), [false, false, true, false, false, true, false]);
         assert_eq!(draws(Loss::pattern(&[true, false]).unwrap(), 5), [true, false, true, false, true]);
         assert!(
@@ -140,9 +141,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(12))]
 
-        /// Within five standard deviations of a binomial count.
+        /// Check that a count is within five standard deviations of its binomial mean.
         #[test]
-        fn random_loss_has_its_ratio(ratio in 0..=PARTS, seed: u64) {
+        fn random_loss_has_the_configured_ratio(ratio in 0..=PARTS, seed: u64) {
             let frames = 200_000;
             let lost = draws(Loss::random(ratio, seed).unwrap(), frames).iter().filter(|lost| **lost).count();
             let (p, n) = (f64::from(ratio) / 1e9, frames as f64);
@@ -150,10 +151,10 @@ mod tests {
         }
     }
 
-    /// Runs of lost frames of a bad state that loses everything are geometric with its parameter: chi-squared over lengths 1 to
-    /// 8 and above, 8 degrees of freedom, 26.1 at 0.1 %.
+    /// Runs of lost frames in a bad state that loses every frame are geometric with its parameter: chi-squared over
+    /// lengths 1 to 8 and above, 8 degrees of freedom, 26.1 at 0.1 %.
     #[test]
-    fn runs_of_gilbert_elliott_are_geometric() {
+    fn gilbert_elliott_loss_runs_are_geometric() {
         let model =
             GilbertElliott { to_bad: 10_000_000, to_good: 250_000_000, loss_in_bad: PARTS, loss_in_good: 0 };
         let lost = draws(Loss::bursts(model, 3).unwrap(), 4_000_000);
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_loses_the_same_frames() {
+    fn equal_seeds_lose_the_same_frames() {
         let lost = |seed| draws(Loss::random(100_000_000, seed).unwrap(), 10_000);
         assert_eq!(lost(4), lost(4));
         assert_ne!(lost(4), lost(5));

@@ -1,9 +1,10 @@
-//! Impairments: what a path or a reference device does to frames, as small stages in a chain. A stage is given frames in the
-//! order in which they arrive, with the time of each, and its seed; it reads no clock and holds no bytes. The same seed and
-//! the same frames give the same decisions, in real and in virtual time. Chance is drawn by the number of a frame, not in turn:
-//! what became of the frames before makes no difference.
+//! Impairments of a path or a reference device, as small stages in a chain. A stage receives frames in arrival order
+//! with their times, and has a seed; it reads no clock and stores no bytes. The same seed and frames give the same
+//! decisions in real and in virtual time. Random numbers depend on the frame number only, not on the fate of earlier
+//! frames.
 //!
-//! Time is that of the stage: one behind a delay is given a frame when the delay lets it go on, which may be later than now.
+//! Time is local to a stage: a stage after a delay receives a frame with its time of departure from the delay, which
+//! may be in the future.
 
 mod catch_up;
 mod chain;
@@ -40,42 +41,43 @@ pub use stall::{PeriodicStalls, Stalls};
 pub use timeline::Timeline;
 pub use trace::{DeliveryTrace, RateTrace};
 
-/// A frame on its way through a chain.
+/// A frame on its path through a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passing {
-    /// The caller's name for it; copies have the same.
+    /// Identifier chosen by the caller; copies have the same identifier.
     pub id: u64,
-    /// Its place among the frames that arrived, which chance is drawn by; copies have the same.
+    /// Position among the arrived frames, which selects the random numbers; copies have the same number.
     pub number: u64,
-    /// Whether chance and full queues spare it: it is neither lost, damaged, copied nor held back by them.
+    /// Whether the frame is exempt from random impairments and full queues: it is not lost, corrupted, duplicated or
+    /// delayed by them.
     pub spared: bool,
-    /// Length with FCS.
+    /// Length with FCS (bytes).
     pub frame_bytes: u32,
-    /// When it is at the next stage.
+    /// Arrival time at the next stage.
     pub at: Nanos,
-    /// Whether a queue may mark it in place of dropping it: ECT in its IP header (RFC 3168).
+    /// Whether a queue may mark the frame instead of dropping it: its IP header has an ECT codepoint (RFC 3168).
     pub ecn_capable: bool,
-    /// Which of the classes of a pacer it belongs to, by their places.
+    /// Index of the pacer class of the frame, if any.
     pub class: Option<u16>,
-    /// What it takes at the pace that a pacer gave its class; 0: none spaced it (ns).
+    /// Transmission time at the pace of its class; 0 if no pacer spaced the frame (ns).
     pub takes_ns: u32,
-    /// What was done to it.
+    /// Changes that stages have applied to the frame.
     pub marks: Marks,
 }
 
-/// What is to be done to the bytes of a frame that leaves.
+/// Changes to be applied to the bytes of a frame that leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Marks {
-    /// Congestion experienced is set in its IP header (RFC 3168).
+    /// Whether the ECN codepoint CE (congestion experienced) is set (RFC 3168).
     pub congestion: bool,
-    /// This bit of it is inverted, counted from its first.
+    /// Index of the bit that is inverted, from the first bit of the frame.
     pub corrupted_bit: Option<u32>,
-    /// It is a copy of another.
+    /// Whether the frame is a copy.
     pub copy: bool,
 }
 
 impl Passing {
-    /// Frame number `id` that nothing was done to, arriving at `at`.
+    /// Create an unchanged frame with number `id` that arrives at `at`.
     pub fn new(id: u64, frame_bytes: u32, at: Nanos) -> Self {
         Self {
             id,
@@ -90,58 +92,59 @@ impl Passing {
         }
     }
 
-    /// The same, so much later.
+    /// Return the frame delayed by `span`.
     #[must_use]
     pub fn later(self, span: Nanos) -> Self {
         Self { at: self.at.plus(span), ..self }
     }
 
-    /// The same, at another time.
+    /// Return the frame with its time set to `at`.
     #[must_use]
     pub fn at(self, at: Nanos) -> Self {
         Self { at, ..self }
     }
 }
 
-/// Where a stage puts the frames that it has decided on.
+/// The output of a stage: the frames on which it has decided.
 #[derive(Debug, Default)]
 pub struct Onward {
     decided: Vec<(Passing, bool)>,
 }
 
 impl Onward {
-    /// The frame goes on, at its time.
+    /// Forward the frame at its time.
     #[inline]
     pub fn pass(&mut self, frame: Passing) {
         self.decided.push((frame, true));
     }
 
-    /// The frame is lost here.
+    /// Drop the frame.
     #[inline]
     pub fn lose(&mut self, frame: Passing) {
         self.decided.push((frame, false));
     }
 }
 
-/// One stage.
+/// One impairment stage.
 pub trait Impairment: std::fmt::Debug + Send {
-    /// A frame arrives, no earlier than the one before. It is decided on now, or kept for [`Impairment::give`].
+    /// Accept an arriving frame, in order of arrival. The stage decides on it now, or stores it for
+    /// [`Impairment::give`].
     fn take(&mut self, frame: Passing, onward: &mut Onward);
 
-    /// When a frame that is kept is decided on next.
+    /// Return the time of the next decision on a stored frame.
     fn due(&self) -> Option<Nanos> {
         None
     }
 
-    /// Decide on what is due at `now`. All that arrived by then has been taken.
+    /// Decide on the frames due at `now`. All frames that arrived by `now` must have been passed to `take`.
     fn give(&mut self, _now: Nanos, _onward: &mut Onward) {}
 
-    /// Whether frames go on in the order in which they arrive.
+    /// Whether frames leave the stage in arrival order.
     fn keeps_order(&self) -> bool {
         true
     }
 
-    /// Decide on the frames to come as on the first that ever came, by draws from `seed`. Lines and stalls go on as they are.
+    /// Restart the random decisions with `seed`. Lines and stalls keep their state.
     fn restart_draws(&mut self, _seed: u64) {}
 }
 
@@ -149,7 +152,7 @@ pub trait Impairment: std::fmt::Debug + Send {
 mod testing {
     use super::*;
 
-    /// When a frame of 64 B leaves that arrives at `at`; none when it is lost.
+    /// Return the departure time of a frame of 64 B that arrives at `at`; none if the frame is lost.
     pub fn fate(stage: &mut impl Impairment, at: u64) -> Option<u64> {
         let mut onward = Onward::default();
         stage.take(Passing::new(at, 64, Nanos(at)), &mut onward);
@@ -157,7 +160,7 @@ mod testing {
         passed.then_some(frame.at.0)
     }
 
-    /// The passed frames of `frames` that a stage decides on at once.
+    /// Return the frames of `frames` that pass a stage which decides on them at once.
     pub fn passed(stage: &mut impl Impairment, frames: impl IntoIterator<Item = Passing>) -> Vec<Passing> {
         let mut onward = Onward::default();
         frames.into_iter().for_each(|frame| stage.take(frame, &mut onward));

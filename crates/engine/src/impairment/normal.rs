@@ -1,15 +1,17 @@
-//! The normal distribution from seeded numbers, in integers: its quantiles are tabled once.
+//! Normally distributed integers from seeded random numbers, by a precomputed table of quantiles.
 
 use std::sync::LazyLock;
 
-/// Standard deviations are given in parts of this.
+/// Fixed-point representation of one standard deviation.
 const ONE: i64 = 1 << 20;
-/// Halvings of the probability that the table reaches to; what is rarer is given its last value, 7 standard deviations.
+/// Number of octaves (halvings of the probability) in the table; lower probabilities use its last value, 7 standard
+/// deviations.
 const OCTAVES: i32 = 40;
-/// Knots in each.
+/// Number of table entries per octave.
 const KNOTS: usize = 64;
 
-/// The quantiles of probabilities 2^-(k+1) (1 + i / KNOTS), negative: knot i of octave k, and the first of octave k - 1 behind.
+/// Negative quantiles at the probabilities 2^-(k+1) (1 + i / KNOTS): entry i of octave k, followed by the first entry
+/// of octave k - 1.
 static TABLE: LazyLock<Box<[[i32; KNOTS + 1]]>> = LazyLock::new(|| {
     let knot = |octave: i32, knot: usize| {
         let p = 2f64.powi(-(octave + 1)) * (1.0 + knot as f64 / KNOTS as f64);
@@ -20,11 +22,11 @@ static TABLE: LazyLock<Box<[[i32; KNOTS + 1]]>> = LazyLock::new(|| {
     (1..=OCTAVES).map(|octave| std::array::from_fn(|index| knot(octave, index))).collect()
 });
 
-/// `deviation` times the number of the standard normal distribution that `drawn`, evenly from 64 bits, stands for.
+/// Map the uniform 64-bit random number `drawn` to a normally distributed number with standard deviation `deviation`.
 #[inline]
 pub fn from_drawn(drawn: u64, deviation: u32) -> i64 {
     let (negative, tail) = (drawn >> 63 == 0, (drawn << 1) | 1);
-    // The upper bits of a probability below one half: its halvings, and then the place in the octave.
+    // The upper bits of a probability below one half: the octave, then the position in it.
     let octave = (tail.leading_zeros()).min(OCTAVES.unsigned_abs() - 1);
     let rest = tail << octave << 1;
     let (knot, part) = ((rest >> 58) as usize, i64::from(((rest >> 42) & 0xffff) as u32));
@@ -39,7 +41,8 @@ pub fn from_drawn(drawn: u64, deviation: u32) -> i64 {
     }
 }
 
-/// The quantile of `p`, at most one half, of the standard normal distribution (Acklam 2003, relative error 1.2e-9).
+/// Return the quantile of the standard normal distribution at `p`, at most one half (Acklam 2003, relative error
+/// 1.2e-9).
 fn quantile(p: f64) -> f64 {
     const A: [f64; 6] = [
         -3.969_683_028_665_376e1,
@@ -80,9 +83,9 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Published quantiles, at both parts of the approximation.
+    /// The approximation agrees with published quantiles in both of its ranges.
     #[test]
-    fn quantiles_are_those_of_tables() {
+    fn normal_quantiles_agree_with_published_tables() {
         for (p, z) in
             [(0.5, 0.0), (0.25, -0.674_490), (0.025, -1.959_964), (0.001, -3.090_232), (1e-9, -5.997_807)]
         {
@@ -90,9 +93,10 @@ mod tests {
         }
     }
 
-    /// A million draws: mean, deviation and kurtosis within five standard errors, and tails as often as they should be.
+    /// A million draws: mean, deviation and kurtosis within five standard errors, and tails with the expected
+    /// frequency.
     #[test]
-    fn draws_are_normal() {
+    fn normal_random_draws_have_a_normal_distribution() {
         let (mut random, count) = (Random::new(9), 1_000_000);
         let draws: Vec<f64> =
             (0..count).map(|_| from_drawn(random.next_u64(), 1_000_000) as f64 / 1e6).collect();

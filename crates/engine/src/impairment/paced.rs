@@ -1,33 +1,33 @@
-//! Classes of frames that share a line, every frame of a class spaced: none leaves in a burst.
+//! Classes of frames that share a line, with each class paced: no class sends bursts.
 //!
-//! A class that has frames gets its rate; what the others leave over is lent to those that may have more, in proportion to
-//! their rates and up to their ceils. What a frame takes at the pace of its class is owed before the next of that class leaves,
-//! in exact parts of a bit, so that the pace neither drifts nor forgets when it changes between two frames.
+//! An active class gets its rate. Unused bandwidth is lent to the classes below their ceil, in proportion to their
+//! rates. The clock of a class counts the debt of each frame in exact fractions of a bit, so the pace does not drift,
+//! and no fraction is lost when the pace changes between two frames.
 
 use super::queue::{Limit, Queue};
 use super::{Impairment, Onward, Passing};
 use crate::error::EngineError;
 use crate::time::Nanos;
 
-/// Parts of a bit in which frames are owed: a rate in bit/s pays as many of them in a nanosecond.
+/// Fractions of a bit in the clocks: at a rate of n bit/s, one nanosecond repays n fractions.
 const PARTS_PER_BIT: i128 = 1_000_000_000;
 
-/// What a class is sure to get, and may have. Rates are in bits of frames with FCS.
+/// Guaranteed and maximum rate of a class. Rates count the bits of frames with FCS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacedClass {
-    /// What it is sure to get (bit/s).
+    /// Guaranteed rate (bit/s).
     pub rate_bps: u64,
-    /// What it may have when others leave it over (bit/s).
+    /// Maximum rate with borrowed bandwidth (bit/s).
     pub ceil_bps: u64,
-    /// What may wait.
+    /// Queue limit.
     pub limit: Limit,
 }
 
-/// A clock that is paid at a pace, and owes what has left.
+/// A clock whose debt grows with each frame and is repaid at its pace.
 #[derive(Debug, Clone, Copy, Default)]
 struct ByteClock {
     pace_bps: u64,
-    /// Negative: the next frame was due so much earlier.
+    /// Debt in fractions of a bit; negative if the next frame was due earlier.
     owed: i128,
 }
 
@@ -40,12 +40,12 @@ impl ByteClock {
         self.owed += i128::from(frame_bytes) * 8 * PARTS_PER_BIT;
     }
 
-    /// What was not used is not saved, except for the nanosecond to which times are rounded.
+    /// Discard unused credit, except for the nanosecond to which times are rounded.
     fn forget(&mut self, allowance_ns: i128) {
         self.owed = self.owed.max(-i128::from(self.pace_bps) * allowance_ns);
     }
 
-    /// How long until nothing is owed; zero or less: that is so already.
+    /// Return the time until the debt is repaid (ns); zero or less if it is repaid.
     fn until_paid_ns(&self) -> i128 {
         let pace = i128::from(self.pace_bps.max(1));
         self.owed.div_euclid(pace) + i128::from(self.owed.rem_euclid(pace) > 0)
@@ -60,26 +60,27 @@ struct Class {
 }
 
 impl Class {
-    /// Whether it uses its rate: a frame of it waits, or is still on its way by the pace of the class.
+    /// Whether the class uses its rate: a frame is queued, or the last frame is still being sent at the pace of the
+    /// class.
     fn is_active(&self) -> bool {
         self.waiting.first().is_some() || self.clock.owed > 0
     }
 }
 
-/// The classes of a line. Frames of no class leave when they arrive, beside the line.
+/// The classes of a line. Frames without a class bypass the line and leave on arrival.
 #[derive(Debug)]
 pub struct PacedClasses {
     classes: Vec<Class>,
-    /// The line, on which one frame follows the other.
+    /// The clock of the line, on which frames are sent one after the other.
     line: ByteClock,
     now: Nanos,
 }
 
 impl PacedClasses {
-    /// Classes on a line of `rate_bps`, which a frame names by their places.
+    /// Create classes on a line of `rate_bps`; frames refer to a class by its index.
     ///
     /// # Errors
-    /// For a rate of 0, a ceil below the rate, and classes that are sure of more than the line has.
+    /// Fails if a rate is 0, a ceil is below the rate, or the sum of the guaranteed rates exceeds the line rate.
     pub fn new(rate_bps: u64, classes: &[PacedClass]) -> Result<Self, EngineError> {
         let most_sure: u128 = classes.iter().map(|class| u128::from(class.rate_bps)).sum();
         let wrong = |class: &&PacedClass| class.rate_bps == 0 || class.ceil_bps < class.rate_bps;
@@ -90,7 +91,7 @@ impl PacedClasses {
             return Err(setting(
                 "rate of paced classes [bit/s]",
                 rate_bps,
-                "above 0, and all that the classes are sure of",
+                "above 0, and at least the sum of the guaranteed rates",
             ));
         }
         let class = |spec: &PacedClass| Class {
@@ -102,7 +103,8 @@ impl PacedClasses {
         Ok(Self { classes: classes.iter().map(class).collect(), line, now: Nanos::ZERO })
     }
 
-    /// Pay the clocks until `now`. A class whose last frame is paid meanwhile leaves its rate to others from then on.
+    /// Repay the clocks until `now`. A class whose last frame is repaid before `now` releases its rate to the other
+    /// classes at that time.
     fn run_to(&mut self, now: Nanos) {
         loop {
             let ends = self.classes.iter().filter(|class| class.waiting.first().is_none());
@@ -135,7 +137,8 @@ impl PacedClasses {
         }
     }
 
-    /// Set the pace of each class: its rate, and of what is left over a part in proportion to its rate, up to its ceil.
+    /// Set the pace of each class: its rate plus a part of the unused bandwidth in proportion to its rate, up to its
+    /// ceil.
     fn share(&mut self) {
         let sure = |class: &Class| if class.is_active() { class.spec.rate_bps } else { 0 };
         let mut spare = self.line.pace_bps.saturating_sub(self.classes.iter().map(sure).sum());
@@ -160,7 +163,8 @@ impl PacedClasses {
         }
     }
 
-    /// The class that leaves next, and when: of those whose time has come when the line is free, the one that is due first.
+    /// Return the class that sends next, and its time: among the classes that are due when the line is free, the one
+    /// with the earliest due time.
     fn next(&self) -> Option<(Nanos, usize)> {
         let waiting = self.classes.iter().enumerate().filter(|(_, class)| class.waiting.first().is_some());
         let (due_ns, index) = waiting.map(|(index, class)| (class.clock.until_paid_ns(), index)).min()?;
@@ -187,7 +191,7 @@ impl PacedClasses {
     }
 }
 
-/// What a frame takes at a pace (ns).
+/// Return the transmission time of a frame at a pace (ns).
 fn takes_ns(frame_bytes: u32, pace_bps: u64) -> u32 {
     let parts = u128::from(frame_bytes) * 8 * PARTS_PER_BIT.unsigned_abs();
     u32::try_from(parts / u128::from(pace_bps.max(1))).unwrap_or(u32::MAX)

@@ -1,14 +1,14 @@
-//! Reordering: some frames are held back, so that others overtake them.
+//! Reordering: some frames are delayed, so that others overtake them.
 
 use super::{Chance, Impairment, Onward, Passing};
 use crate::time::Nanos;
 
-/// Holds frames back independently with a fixed ratio.
+/// Delays frames selected independently with a fixed probability.
 #[derive(Debug, Clone)]
 pub struct Reorder {
-    /// Which frames.
+    /// Random selection of the frames.
     pub chance: Chance,
-    /// How long they are held.
+    /// Delay of a selected frame.
     pub by: Nanos,
 }
 

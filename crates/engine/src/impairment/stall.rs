@@ -1,12 +1,12 @@
-//! Times at which nothing goes on.
+//! Stalls: periods during which no frame is forwarded.
 
 use super::{Impairment, Onward, Passing};
 use crate::time::Nanos;
 
-/// Holds the frames that arrive during a stall until its end; those that do not fit are dropped.
+/// Holds frames that arrive during a stall until its end; frames beyond the queue limit are dropped.
 #[derive(Debug, Clone)]
 pub struct Stalls {
-    /// Begin and end of each stall, in order.
+    /// Start and end of each stall, in order.
     stalls: Box<[(Nanos, Nanos)]>,
     turn: usize,
     queue_frames: u32,
@@ -14,13 +14,14 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// Stalls of given begins and lengths, in order and apart; up to `queue_frames` are held in each.
+    /// Create stalls from start times and lengths, in order and without overlap; each stall holds up to
+    /// `queue_frames` frames.
     pub fn new(stalls: &[(Nanos, Nanos)], queue_frames: u32) -> Self {
         let spans = stalls.iter().map(|&(begin, length)| (begin, begin.plus(length)));
         Self { stalls: spans.collect(), turn: 0, queue_frames, held_frames: 0 }
     }
 
-    /// `count` stalls of `length`, the first at `first`, one every `period`.
+    /// Create `count` stalls of `length`, from `first` on, one every `period`.
     pub fn periodic(first: Nanos, period: Nanos, length: Nanos, count: u32, queue_frames: u32) -> Self {
         let begin = |turn: u32| first.plus(Nanos(period.0.saturating_mul(u64::from(turn))));
         let stalls: Vec<_> = (0..count).map(|turn| (begin(turn), length)).collect();
@@ -48,14 +49,14 @@ impl Impairment for Stalls {
     }
 }
 
-/// A stall of the same length in every period, for ever; nothing is dropped.
+/// Periodic stalls of equal length; no frame is dropped.
 #[derive(Debug, Clone, Copy)]
 pub struct PeriodicStalls {
-    /// When the first begins.
+    /// Start of the first stall.
     pub first: Nanos,
-    /// From the begin of one to the begin of the next; above zero.
+    /// Time between the starts of two stalls; above zero.
     pub period: Nanos,
-    /// How long each lasts, at most the period.
+    /// Length of each stall, at most the period.
     pub length: Nanos,
 }
 
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_in_a_stall_leave_at_its_end_as_far_as_they_fit() {
+    fn frames_that_arrive_during_a_stall_leave_at_its_end_up_to_the_queue_limit() {
         let mut stalls = Stalls::periodic(Nanos(100), Nanos(1000), Nanos(50), 2, 2);
         let fates = [0, 99, 100, 120, 149, 150, 1100, 1149, 2100].map(|at| fate(&mut stalls, at));
         let left =
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn periodic_stalls_hold_each_frame_to_the_end_of_its_own() {
+    fn periodic_stalls_hold_each_frame_to_the_end_of_its_stall() {
         let mut stalls = PeriodicStalls { first: Nanos(100), period: Nanos(1000), length: Nanos(50) };
         let at = [0, 99, 100, 149, 150, 1099, 1100, 9_000_149, 9_000_150];
         let left = [0, 99, 150, 150, 150, 1099, 1150, 9_000_150, 9_000_150];

@@ -1,10 +1,10 @@
-//! Things by their times: first the earliest, and of one time the one that was put there first.
+//! A queue ordered by time; items with equal times keep their insertion order.
 
 use std::collections::VecDeque;
 
 use crate::time::Nanos;
 
-/// A queue in the order of time. What comes nearly in order costs nearly nothing to put there.
+/// A queue in time order. Insertion of nearly ordered items is cheap.
 #[derive(Debug)]
 pub struct Timeline<T> {
     entries: VecDeque<(Nanos, T)>,
@@ -17,12 +17,12 @@ impl<T> Default for Timeline<T> {
 }
 
 impl<T> Timeline<T> {
-    /// One with room for so many before it takes more memory.
+    /// Create a queue with room for `entries` items before it reallocates.
     pub fn with_capacity(entries: usize) -> Self {
         Self { entries: VecDeque::with_capacity(entries) }
     }
 
-    /// Put a thing at its time.
+    /// Insert an item at its time.
     pub fn insert(&mut self, at: Nanos, thing: T) {
         if self.entries.back().is_none_or(|(last, _)| *last <= at) {
             return self.entries.push_back((at, thing));
@@ -31,33 +31,33 @@ impl<T> Timeline<T> {
         self.entries.insert(place, (at, thing));
     }
 
-    /// The first time.
+    /// Return the earliest time.
     pub fn due(&self) -> Option<Nanos> {
         self.entries.front().map(|(at, _)| *at)
     }
 
-    /// Take the first thing out if its time is `now` or before.
+    /// Remove and return the first item if its time is `now` or earlier.
     pub fn pop(&mut self, now: Nanos) -> Option<(Nanos, T)> {
         self.due().filter(|due| *due <= now)?;
         self.entries.pop_front()
     }
 
-    /// The things whose times are `now` or before, in order.
+    /// Return the items whose times are `now` or earlier, in order.
     pub fn ready(&self, now: Nanos) -> impl Iterator<Item = &T> {
         self.entries.iter().take_while(move |(at, _)| *at <= now).map(|(_, thing)| thing)
     }
 
-    /// Thing `index` from the first.
+    /// Return item `index`, counted from the first.
     pub fn get(&self, index: usize) -> Option<&T> {
         self.entries.get(index).map(|(_, thing)| thing)
     }
 
-    /// How many things there are.
+    /// Return the number of items.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn things_come_out_by_time_and_then_as_they_were_put(times in prop::collection::vec(0u64..50, 0..200)) {
+        fn entries_are_popped_by_time_and_then_in_insertion_order(times in prop::collection::vec(0u64..50, 0..200)) {
             let mut timeline = Timeline::default();
             for (place, &at) in times.iter().enumerate() {
                 timeline.insert(Nanos(at), place);

@@ -1,4 +1,4 @@
-//! Lines whose rate comes from a recording, which begins again at its end.
+//! Lines with a rate from a trace, which repeats.
 
 use crate::error::EngineError;
 use crate::time::Nanos;
@@ -6,22 +6,22 @@ use crate::time::Nanos;
 /// A rate that changes at given times.
 #[derive(Debug, Clone)]
 pub struct RateTrace {
-    /// How long each rate holds (ns, bit/s).
+    /// Duration of each rate, and the rate (ns, bit/s).
     steps: Box<[(u64, u64)]>,
     step: usize,
     step_end: Nanos,
     free: Nanos,
-    /// What the line had left in the last nanosecond of the frame before (bit/s times ns).
+    /// Unused capacity of the last nanosecond of the previous frame (bit/s times ns).
     credit: u128,
 }
 
 const PER_BIT: u128 = 1_000_000_000; // bit/s times ns
 
 impl RateTrace {
-    /// Rates and how long each holds (ns, bit/s), from `start` on.
+    /// Create a trace from durations and rates (ns, bit/s), starting at `start`.
     ///
     /// # Errors
-    /// When none of them is above zero, or a time is zero.
+    /// Fails if no rate is above zero, or a duration is zero.
     pub fn new(steps: &[(Nanos, u64)], start: Nanos) -> Result<Self, EngineError> {
         let what = "rate trace";
         if steps.iter().any(|(length, _)| *length == Nanos::ZERO) {
@@ -35,12 +35,12 @@ impl RateTrace {
         Ok(Self { steps, step: 0, step_end, free: start, credit: 0 })
     }
 
-    /// When the line has sent all that it was given.
+    /// Return the time at which the line has sent all frames.
     pub fn free(&self) -> Nanos {
         self.free
     }
 
-    /// Send a frame that is given at `now`: when its last bit has left.
+    /// Send a frame that arrives at `now`, and return the time at which its last bit has left.
     pub fn send(&mut self, frame_bytes: u32, now: Nanos) -> Nanos {
         if now > self.free {
             (self.free, self.credit) = (now, 0);
@@ -70,24 +70,26 @@ impl RateTrace {
     }
 }
 
-/// Moments at which so many bytes may leave: the packet-delivery traces of mahimahi (Netravali et al., USENIX ATC 2015).
+/// A packet-delivery trace of mahimahi (Netravali et al., USENIX ATC 2015): delivery times, each with a fixed number
+/// of bytes.
 #[derive(Debug, Clone)]
 pub struct DeliveryTrace {
     moments: Box<[Nanos]>,
     period: Nanos,
     start: Nanos,
     bytes: u32,
-    /// which moment comes next, counted over all rounds
+    /// index of the next delivery time, counted over all rounds
     next: u64,
     left_bytes: u32,
     free: Nanos,
 }
 
 impl DeliveryTrace {
-    /// `bytes` may leave at each of `moments` after `start`, in order; the last is the length of a round.
+    /// Create a trace in which `bytes` may leave at each of `moments` after `start`, in order; the last moment is the
+    /// length of a round.
     ///
     /// # Errors
-    /// When there is none, they go back in time, the last is zero, or no bytes may leave.
+    /// Fails if there are no moments, they decrease, the last is zero, or `bytes` is zero.
     pub fn new(moments: &[Nanos], bytes: u32, start: Nanos) -> Result<Self, EngineError> {
         let refused =
             |allowed| EngineError::Setting { what: "delivery trace", seen: moments.len() as u64, allowed };
@@ -107,17 +109,18 @@ impl DeliveryTrace {
         self.start.plus(Nanos(self.period.0.saturating_mul(round))).plus(within)
     }
 
-    /// When a frame that is given at `now` would begin to leave.
+    /// Return the time at which a frame that arrives at `now` would start to leave.
     pub fn begin(&self, now: Nanos) -> Nanos {
         self.free.max(now)
     }
 
-    /// Send a frame that is given at `now`: when its last byte has left. What nobody uses at a moment is lost.
+    /// Send a frame that arrives at `now`, and return the time at which its last byte has left. Unused bytes of a
+    /// delivery time are lost.
     pub fn send(&mut self, frame_bytes: u32, now: Nanos) -> Nanos {
         if now > self.free {
             self.left_bytes = 0;
             let rounds = now.since(self.start).0 / self.period.0;
-            // The last moment of a round is the begin of the next: one round back is early enough.
+            // The last moment of a round is the start of the next round, so it is early enough to start one round back.
             self.next = self.next.max(rounds.saturating_sub(1) * self.moments.len() as u64);
             while self.moment(self.next) < now {
                 self.next += 1;
@@ -141,9 +144,9 @@ mod tests {
 
     const MS: Nanos = Nanos::from_millis(1);
 
-    /// 8 Mbit/s for a millisecond (1000 B), nothing for one, 16 Mbit/s for one (2000 B).
+    /// A rate of 8 Mbit/s for 1 ms (1000 B), none for 1 ms, and 16 Mbit/s for 1 ms (2000 B).
     #[test]
-    fn a_frame_takes_the_time_of_the_rates_that_it_crosses() {
+    fn frame_duration_follows_the_rate_steps_it_spans() {
         let steps = [(MS, 8_000_000), (MS, 0), (MS, 16_000_000)];
         let mut trace = RateTrace::new(&steps, Nanos::ZERO).unwrap();
         let left: Vec<u64> =
@@ -157,9 +160,9 @@ mod tests {
     }
 
     proptest! {
-        /// A trace of equal rates is a line of that rate: its frames leave when their bits have been carried, rounded up.
+        /// A trace of equal rates is a line of that rate: a frame leaves when its bits have been carried, rounded up.
         #[test]
-        fn a_trace_does_not_drift(bps in 1_000_000u64..10_000_000_000, sizes in prop::collection::vec(64u32..9000, 1..200)) {
+        fn rate_trace_accumulates_no_rounding_error(bps in 1_000_000u64..10_000_000_000, sizes in prop::collection::vec(64u32..9000, 1..200)) {
             let steps = [(Nanos(12_345), bps), (Nanos(777), bps)];
             let mut trace = RateTrace::new(&steps, Nanos::ZERO).unwrap();
             let last = sizes.iter().map(|&bytes| trace.send(bytes, Nanos::ZERO)).last().unwrap();
@@ -169,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_leave_at_the_moments_of_a_trace_and_what_is_not_used_is_lost() {
+    fn frames_leave_at_the_delivery_times_of_a_trace() {
         let moments = [1, 1, 3, 5].map(Nanos::from_millis);
         let mut trace = DeliveryTrace::new(&moments, 1504, Nanos::ZERO).unwrap();
         let left: Vec<u64> =
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_trace_is_refused() {
         assert!(
             RateTrace::new(&[], Nanos::ZERO).is_err() && RateTrace::new(&[(MS, 0)], Nanos::ZERO).is_err()
         );

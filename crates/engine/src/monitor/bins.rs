@@ -1,4 +1,4 @@
-//! Bytes and frames per window of time, exactly: each byte is in one window.
+//! Exact bytes and frames per time window: each byte is counted in one window.
 
 use serde::Serialize;
 
@@ -9,15 +9,15 @@ use crate::time::Nanos;
 use super::kept::Kept;
 use super::line::LineSpan;
 
-/// Counts bytes and frames in windows of equal length. Window n begins at n times its length on the caller's clock, so that
-/// windows of several points are the same ones.
+/// Counts bytes and frames in windows of equal length. Window n starts at n times its length on the caller's clock,
+/// so that the windows of several measuring points coincide.
 ///
-/// Time begins with the first frame and ends with the last one: windows before and after are no idle ones. Those that
-/// carried something are kept one by one, as many as there is room for; all are in the histogram.
+/// The time range is from the first to the last frame: no idle windows are counted before and after. Nonempty windows
+/// are stored individually as long as there is room; the histogram includes all windows.
 #[derive(Debug, Clone)]
 pub struct Bins {
     window_ns: u64,
-    /// The number of the window that is being filled; none before the first frame.
+    /// Index of the current window; none before the first frame.
     current: Option<u64>,
     filling: (u64, u64),
     histogram: Histogram,
@@ -25,32 +25,32 @@ pub struct Bins {
     report: BinsReport,
 }
 
-/// The windows of one point and direction.
+/// The windows of one measuring point and direction.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct BinsReport {
-    /// The length of a window (ns).
+    /// Length of a window (ns).
     pub window_ns: u64,
-    /// The number of the first window.
+    /// Index of the first window.
     pub first: u64,
-    /// How many there were, from the first that carried something to the last.
+    /// Number of windows from the first to the last nonempty window.
     pub windows: u64,
-    /// How many of them were empty.
+    /// Number of empty windows between the first and the last nonempty window.
     pub idle_windows: u64,
-    /// The bytes in all windows.
+    /// Total number of bytes.
     pub bytes: u64,
-    /// The frames in all windows.
+    /// Total number of frames.
     pub frames: u64,
-    /// The sum of the squares of frames per window.
+    /// Sum of the squared number of frames per window.
     pub frames_squared: u64,
-    /// The most bytes of a window.
+    /// Maximum number of bytes in a window.
     pub most_bytes: u64,
-    /// Frames that came with an earlier time than those before; they are in the window of these.
+    /// Number of frames with a time before the current window; they are counted in the current window.
     pub late_frames: u64,
 }
 
 impl Bins {
-    /// Windows of `window`; those kept one by one take `kept_bytes` of memory at most.
+    /// Create windows of length `window`; individually stored windows use at most `kept_bytes` of memory.
     pub fn new(window: Nanos, kept_bytes: usize) -> Result<Self, EngineError> {
         if window.0 == 0 {
             let allowed = "a window is at least 1 ns long; 12 us to 10 ms are usual";
@@ -66,7 +66,7 @@ impl Bins {
         })
     }
 
-    /// Count frames at a time: memory's view, all at once.
+    /// Count frames at their arrival time, all in one window (arrival view).
     #[inline]
     pub fn push(&mut self, at: Nanos, frames: u64, bytes: u64) {
         let window = at.0 / self.window_ns;
@@ -80,8 +80,8 @@ impl Bins {
         self.filling.1 += bytes;
     }
 
-    /// Count frames over the time that they take on the line: the line's view. Each window gets its share of the time,
-    /// rounded so that the shares sum up to the whole.
+    /// Count frames over their transmission time on the line (line view). Each window gets its share of the time;
+    /// rounding preserves the total.
     #[inline]
     pub fn push_span(&mut self, span: LineSpan, frames: u64, bytes: u64) {
         let length = span.end.since(span.begin).0;
@@ -102,7 +102,7 @@ impl Bins {
         self.push(begin, frames - counted.0, bytes - counted.1);
     }
 
-    /// Close the window that is being filled.
+    /// Close the current window and return the results.
     pub fn finish(mut self) -> (BinsReport, Histogram, Kept) {
         if let Some(current) = self.current {
             self.close(current);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn each_frame_is_in_the_window_of_its_time() {
+    fn each_frame_is_counted_in_the_window_of_its_time() {
         let mut bins = bins();
         for (at, bytes) in [(1_000, 64), (1_099, 64), (1_100, 1518), (1_399, 10), (1_350, 20), (1_250, 5)] {
             bins.push(Nanos(at), 1, bytes);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_on_the_line_fills_windows_by_its_time_there() {
+    fn frame_on_the_line_is_distributed_over_windows_by_its_duration() {
         let mut bins = bins();
         bins.push_span(LineSpan { begin: Nanos(1_050), end: Nanos(1_350) }, 6, 3_001);
         let expected = [(10, 1, 500), (11, 2, 1_000), (12, 2, 1_000), (13, 1, 501)];
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_hold_every_byte_whatever_the_frames_do() {
+    fn windows_contain_every_byte_of_any_traffic() {
         let mut random = Random::new(1);
         let (mut raw, mut spread) = (bins(), bins());
         let mut line = VirtualLine::new(1_000_000_000).expect("a line");
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn on_the_line_no_window_holds_more_than_the_line_carries() {
+    fn no_line_window_contains_more_than_the_line_rate() {
         let mut bins = Bins::new(Nanos::from_micros(12), 1 << 16).expect("windows");
         let mut line = VirtualLine::new(1_000_000_000).expect("a line");
         (0..100).for_each(|_| bins.push_span(line.push(Nanos::ZERO, 1, 1_518), 1, 1_518));

@@ -1,4 +1,4 @@
-//! A buffer of so many bytes before a line: what it would lose of the traffic (drop tail).
+//! Simulation of drop-tail buffers before a line: the traffic that a buffer of given depth would lose.
 
 use serde::Serialize;
 
@@ -7,8 +7,8 @@ use crate::time::Nanos;
 
 use super::curve::PARTS_PER_BYTE;
 
-/// Buffers of several depths, all before a line of one rate and filled with the same traffic. Bytes are lost one by one, not by
-/// frames: a real buffer loses up to a frame more or less of each burst.
+/// Buffers of several depths before a line of one rate, all with the same traffic. Loss is counted in bytes, not
+/// frames: a real buffer loses up to one frame more or less per burst.
 #[derive(Debug, Clone)]
 pub struct Buffers {
     rate_bps: u64,
@@ -24,19 +24,19 @@ struct Level {
     lost_parts: u64,
 }
 
-/// What a buffer would have lost.
+/// The simulated loss of one buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct BufferLoss {
-    /// Its depth (bytes).
+    /// Buffer depth (bytes).
     pub depth_bytes: u64,
-    /// What found no room (bytes).
+    /// Lost bytes.
     pub lost_bytes: u64,
-    /// All that came (bytes).
+    /// Offered bytes.
     pub offered_bytes: u64,
 }
 
 impl Buffers {
-    /// Buffers of each depth before a line of `rate_bps`.
+    /// Create buffers of the given depths before a line of `rate_bps`.
     pub fn new(rate_bps: u64, depths_bytes: &[u64]) -> Result<Self, EngineError> {
         if rate_bps == 0 {
             let allowed = "a line carries 1 bit/s or more";
@@ -50,7 +50,7 @@ impl Buffers {
         Ok(Self { rate_bps, last: Nanos::ZERO, levels: levels.collect(), offered_bytes: 0 })
     }
 
-    /// Put `bytes` in at `at`, as long as they are on the line.
+    /// Add `bytes`, counted with the line overhead, at time `at`.
     #[inline]
     pub fn push(&mut self, at: Nanos, bytes: u64) {
         let drained = self.rate_bps.saturating_mul(at.since(self.last).0);
@@ -65,7 +65,7 @@ impl Buffers {
         }
     }
 
-    /// What each would have lost so far.
+    /// Return the loss of each buffer so far.
     pub fn losses(&self) -> impl Iterator<Item = BufferLoss> + '_ {
         self.levels.iter().map(|level| BufferLoss {
             depth_bytes: level.depth_bytes,
@@ -80,9 +80,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_loses_what_a_burst_has_too_much() {
+    fn buffer_loses_the_excess_of_a_burst() {
         let mut buffers = Buffers::new(1_000_000_000, &[10_000, 20_000]).expect("buffers");
-        // 16 frames at once, and again when 12 500 B have left.
+        // Offer 16 frames at once, and 16 again when 12 500 B have left.
         for at in [0, 100] {
             buffers.push(Nanos::from_micros(at), 16_000);
         }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_no_rate_is_refused() {
+    fn line_rate_of_zero_is_refused() {
         assert!(Buffers::new(0, &[1]).is_err());
     }
 }

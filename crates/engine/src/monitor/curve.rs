@@ -1,15 +1,15 @@
-//! sigma(rho): for each rate of a grid the smallest token bucket that holds the traffic (Cruz's burstiness
-//! constraint). It is the buffer that a switch needs to carry the traffic on at that rate.
+//! sigma(rho): for each rate of a grid the minimum token bucket to which the traffic conforms (Cruz's burstiness
+//! constraint). The bucket depth is the buffer that a switch needs to forward the traffic at that rate.
 
 use serde::Serialize;
 
 use crate::error::EngineError;
 use crate::time::Nanos;
 
-/// Levels are kept in parts of a byte, 8 * 10^9 of them, so that rates in bit/s and times in ns multiply exactly.
+/// Fractions of a byte in the levels, so that rates in bit/s and times in ns multiply exactly.
 pub(super) const PARTS_PER_BYTE: u64 = 8_000_000_000;
 
-/// One bucket per rate, all filled with the same traffic.
+/// One bucket per rate, all with the same traffic.
 #[derive(Debug, Clone)]
 pub struct BucketCurve {
     last: Nanos,
@@ -23,19 +23,20 @@ struct Level {
     highest_parts: u64,
 }
 
-/// The smallest bucket at one rate.
+/// The minimum bucket depth at one rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CurvePoint {
-    /// rho: the rate at which the bucket drains (bit/s).
+    /// rho: drain rate of the bucket (bit/s).
     pub rate_bps: u64,
-    /// sigma: the depth that just holds the traffic, rounded up (bytes).
+    /// sigma: minimum depth to which the traffic conforms, rounded up (bytes).
     pub depth_bytes: u64,
-    /// What is still in it: above zero when the traffic was faster than the rate to the end (bytes).
+    /// Bytes in the bucket at the end: above zero if the traffic exceeded the rate at the end (bytes).
     pub left_bytes: u64,
 }
 
 impl BucketCurve {
-    /// Buckets draining at each of `rates_bps`. A frame costs a step per rate; depths end at 2.3 GB.
+    /// Create buckets with the drain rates `rates_bps`. Each frame costs one step per rate; depths are limited to 2.3
+    /// GB.
     pub fn new(rates_bps: &[u64]) -> Result<Self, EngineError> {
         if let Some(&seen) = rates_bps.iter().find(|&&rate| rate == 0) {
             let allowed = "a bucket drains at 1 bit/s or more";
@@ -45,7 +46,8 @@ impl BucketCurve {
         Ok(Self { last: Nanos::ZERO, levels: levels.collect() })
     }
 
-    /// Put `bytes` in at `at`. Count what the line of interest carries: with preamble and gap for its layer 1.
+    /// Add `bytes` at time `at`. `bytes` must be counted on the layer of interest: for layer 1, with preamble and
+    /// inter-frame gap.
     #[inline]
     pub fn push(&mut self, at: Nanos, bytes: u64) {
         let elapsed = at.since(self.last);
@@ -58,7 +60,7 @@ impl BucketCurve {
         }
     }
 
-    /// The curve so far, in the order of the rates given.
+    /// Return the curve so far, in the order of the rates.
     pub fn points(&self) -> impl Iterator<Item = CurvePoint> + '_ {
         self.levels.iter().map(|level| CurvePoint {
             rate_bps: level.rate_bps,
@@ -78,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn evenly_spaced_frames_need_one_frame_at_their_own_rate_and_pile_up_below_it() {
+    fn evenly_spaced_frames_need_a_bucket_of_one_frame_at_their_rate() {
         // 1250 B every 10 us are 1 Gbit/s.
         let mut curve = BucketCurve::new(&[500_000_000, 1_000_000_000, 2_000_000_000]).expect("rates");
         (1..=1_000).for_each(|i| curve.push(Nanos::from_micros(10 * i), 1_250));
@@ -86,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn a_train_needs_its_length_at_any_rate() {
+    fn train_needs_a_bucket_of_its_length_at_any_rate() {
         let mut curve = BucketCurve::new(&[1, 1_000_000_000]).expect("rates");
         (0..131).for_each(|_| curve.push(Nanos(5), 1_538));
         assert_eq!(depths(&curve), [131 * 1_538; 2]);
     }
 
     #[test]
-    fn the_depth_is_the_largest_excess_over_any_two_frames() {
+    fn bucket_depth_is_the_maximum_excess_over_any_two_frames() {
         let mut random = Random::new(4);
         let mut at = 0;
         let frames: Vec<(u64, u32)> = (0..300)

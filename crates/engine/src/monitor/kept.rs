@@ -1,14 +1,14 @@
-//! Windows kept one by one, packed: three bytes for a usual window of 12 us on a busy line of 1 Gbit/s.
+//! Individually stored windows in packed form: three bytes for a typical 12 us window on a busy line of 1 Gbit/s.
 
 use crate::time::Nanos;
 
-/// Up to this length a window seldom holds more frames than fit into a byte beside the step.
+/// Maximum window length for which the number of frames usually fits into one byte together with the step.
 const SHORT: Nanos = Nanos::from_micros(200);
 
-/// Windows that carried something, in order, in groups of seven bits with the lowest first (LEB128).
+/// Nonempty windows in order, encoded in groups of seven bits, lowest first (LEB128).
 ///
-/// An entry is two numbers: `step << frame_bits | frames`, then bytes. The step is how many windows after that of the entry
-/// before; 0: the entry adds to the same window.
+/// An entry has two numbers: `step << frame_bits | frames`, then bytes. The step is the distance in windows to the
+/// previous entry; with step 0 the entry adds to the same window.
 #[derive(Debug, Clone)]
 pub struct Kept {
     packed: Vec<u8>,
@@ -22,8 +22,8 @@ impl Kept {
     pub(super) fn new(window: Nanos, most_bytes: usize) -> Self {
         let frame_bits = if window <= SHORT { 6 } else { 24 };
         let mut packed = Vec::new();
-        // To grow would copy megabytes between two frames. Pages that are not written cost nothing; where so much
-        // cannot be had, it grows after all.
+        // Reserve the memory now: a reallocation would copy megabytes between two frames. Untouched pages cost
+        // nothing. If the reservation fails, the vector grows on demand.
         packed.try_reserve_exact(most_bytes).ok();
         Self { packed, frame_bits, most_bytes, last: 0, left_out: 0 }
     }
@@ -58,22 +58,22 @@ impl Kept {
         self.packed.push((value & 0x7f) as u8);
     }
 
-    /// The packed numbers.
+    /// Return the packed numbers.
     pub fn packed(&self) -> &[u8] {
         &self.packed
     }
 
-    /// How many bits of the first number of an entry count frames.
+    /// Return the number of bits for the frame count in the first number of an entry.
     pub const fn frame_bits(&self) -> u32 {
         self.frame_bits
     }
 
-    /// The windows that carried something and found no room.
+    /// Return the number of nonempty windows that did not fit.
     pub const fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// Number, frames and bytes of each window.
+    /// Return index, frames and bytes of each window.
     #[cfg(test)]
     pub(super) fn windows(&self) -> Vec<(u64, u64, u64)> {
         let mut found: Vec<(u64, u64, u64)> = Vec::new();
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_come_back_as_they_were_whatever_is_in_them() {
+    fn packed_windows_are_unpacked_unchanged() {
         let windows =
             [(7, 1, 1_514), (8, 63, 1), (9, 64, 9_000), (1_000_000, 1_000, 1 << 40), (1_000_001, 0, 5)];
         for window in [Nanos::from_micros(12), Nanos::from_millis(10)] {
@@ -117,21 +117,21 @@ mod tests {
     }
 
     #[test]
-    fn more_memory_than_there_is_may_be_allowed() {
+    fn memory_limit_above_the_available_memory_is_accepted() {
         let mut kept = Kept::new(Nanos::from_micros(12), usize::MAX);
         kept.push(1, 1, 64);
         assert_eq!(kept.windows(), [(1, 1, 64)]);
     }
 
     #[test]
-    fn a_busy_line_takes_three_bytes_a_window() {
+    fn busy_line_needs_three_bytes_per_window() {
         let mut kept = Kept::new(Nanos::from_micros(12), 1 << 20);
         (1..=1_000).for_each(|at| kept.push(at, 1, 1_514));
         assert_eq!(kept.packed().len(), 3_000);
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_nothing_comes_after_it() {
+    fn windows_beyond_the_memory_limit_are_counted_and_end_the_record() {
         let mut kept = Kept::new(Nanos::from_micros(12), 25);
         (1..=9).for_each(|at| kept.push(at, 1, 100));
         let whole = u64::try_from(kept.windows().len()).unwrap();

@@ -1,5 +1,5 @@
-//! A virtual line: when frames would be on a wire of a given rate. On veth there is none, and a train of frames arrives
-//! in no time; this shows it as a switch would see it.
+//! A virtual line: the times at which frames would be on a wire of a given rate. A veth pair has no line rate, so a
+//! train of frames arrives almost at once; the virtual line spreads it out as a switch would receive it.
 
 use iolab_frame::LINE_OVERHEAD_BYTES;
 
@@ -7,7 +7,7 @@ use crate::error::EngineError;
 use crate::rate::{ExactTime, Gap};
 use crate::time::Nanos;
 
-/// A line of a declared rate that carries one frame after the other.
+/// A line of a declared rate that sends one frame after the other.
 #[derive(Debug, Clone)]
 pub struct VirtualLine {
     line_bps: u64,
@@ -15,17 +15,17 @@ pub struct VirtualLine {
     busy: Nanos,
 }
 
-/// The time that a frame is on the line, preamble and gap included.
+/// The time that a frame occupies the line, with preamble and inter-frame gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineSpan {
-    /// When it begins.
+    /// Start of the frame.
     pub begin: Nanos,
-    /// When the next can begin.
+    /// Earliest start of the next frame.
     pub end: Nanos,
 }
 
 impl VirtualLine {
-    /// A line of `line_bps`, at most 10^15.
+    /// Create a line of `line_bps`, at most 10^15.
     pub fn new(line_bps: u64) -> Result<Self, EngineError> {
         if line_bps == 0 || line_bps > 1_000_000_000_000_000 {
             let allowed = "a line carries 1 to 10^15 bit/s";
@@ -38,7 +38,7 @@ impl VirtualLine {
         Ok(Self { line_bps, free: ExactTime::new(Nanos::ZERO, line_bps), busy: Nanos::ZERO })
     }
 
-    /// Put frames of together `bytes` (with FCS) that come at `at` on the line, behind those before them.
+    /// Send frames with a total of `bytes` (with FCS) that arrive at `at`, after all previous frames.
     #[inline]
     pub fn push(&mut self, at: Nanos, frames: u64, bytes: u64) -> LineSpan {
         if self.free.whole < at {
@@ -52,7 +52,7 @@ impl VirtualLine {
         LineSpan { begin, end }
     }
 
-    /// How long the line was busy: the rest of the time it was idle.
+    /// Return the total busy time of the line.
     pub const fn busy(&self) -> Nanos {
         self.busy
     }

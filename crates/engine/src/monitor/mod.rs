@@ -1,8 +1,8 @@
-//! What passes a point, exactly and in O(1) per frame or per bin: bytes per window, trains, and the token bucket and the
-//! buffer it would need.
+//! Exact monitoring of a measuring point, with O(1) cost per frame or per window: bytes per window, frame trains, and
+//! the token bucket and buffer that the traffic requires.
 //!
-//! A monitor gets every frame in the order of time. Nothing is sampled: the bytes of the windows are the bytes of
-//! the frames.
+//! A monitor processes every frame in time order, without sampling: the bytes of the windows sum to the bytes of the
+//! frames.
 
 mod bins;
 mod buffer;

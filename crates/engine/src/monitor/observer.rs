@@ -1,7 +1,7 @@
-//! Everything that is made of the frames of one point and direction, put together.
+//! All statistics of the frames of one measuring point and direction.
 //!
-//! Frames are counted as interfaces and captures count them: from the destination address on, without FCS. Where a line is
-//! meant, FCS, padding, preamble and gap are added.
+//! Frames are counted as interfaces and captures count them: from the destination address on, without FCS. For a
+//! line, FCS, padding, preamble and inter-frame gap are added.
 
 use iolab_frame::{FCS_BYTES, SMALLEST_FRAME_BYTES};
 
@@ -13,75 +13,75 @@ use super::{
     Bins, BinsReport, BucketCurve, BufferLoss, Buffers, CurvePoint, Kept, Trains, TrainsReport, VirtualLine,
 };
 
-/// What is asked of a point.
+/// The requested statistics of a measuring point.
 #[derive(Debug, Clone)]
 pub struct ObserverConfig {
-    /// The lengths of windows.
+    /// Window lengths.
     pub windows: Vec<Nanos>,
-    /// Rate of the line that is thought of (bit/s); none: windows are of memory's view alone.
+    /// Rate of the virtual line (bit/s); none for the arrival view only.
     pub line_bps: Option<u64>,
-    /// Frames less than that apart are of one train.
+    /// Maximum gap within a train: frames with smaller gaps belong to one train.
     pub train_gap: Nanos,
-    /// Rates of the curve (bit/s).
+    /// Rates of the burstiness curve (bit/s).
     pub rates_bps: Vec<u64>,
-    /// Depths of buffers before the line (bytes).
+    /// Depths of the buffers before the line (bytes).
     pub buffers_bytes: Vec<u64>,
-    /// What windows that are kept one by one may take, all together (bytes).
+    /// Memory limit for all individually stored windows (bytes).
     pub kept_bytes: usize,
 }
 
-/// How a window is filled.
+/// The way in which frames are assigned to windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// With frames as they come.
+    /// Frames count at their arrival time.
     Arrival,
-    /// With frames while they are on the line.
+    /// Frames count while they are on the virtual line.
     Line,
 }
 
-/// The windows of one length and view.
+/// The windows of one length, counted in one view.
 #[derive(Debug)]
 pub struct Windows {
-    /// How they were filled.
+    /// View of the windows.
     pub view: View,
-    /// What is counted.
+    /// Counts of the windows.
     pub report: BinsReport,
-    /// Windows by their bytes.
+    /// Histogram of bytes per window.
     pub histogram: Histogram,
-    /// Those that carried something.
+    /// Nonempty windows.
     pub kept: Kept,
 }
 
-/// What a line would have seen.
+/// The results of the virtual line.
 #[derive(Debug)]
 pub struct Line {
-    /// How long it would have been busy.
+    /// Busy time of the line.
     pub busy: Nanos,
-    /// The buffer before it that just holds the traffic, as long as it is on the line.
+    /// Minimum buffer before the line that holds the traffic without loss, counted with the line overhead.
     pub needs: CurvePoint,
-    /// What smaller ones would lose.
+    /// Loss of the configured buffers.
     pub losses: Vec<BufferLoss>,
 }
 
-/// What passed a point in one direction.
+/// The traffic statistics of a measuring point in one direction.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Observed {
-    /// When the first frame came.
+    /// Time of the first frame.
     pub first: Option<Nanos>,
-    /// When the last frame came.
+    /// Time of the last frame.
     pub last: Option<Nanos>,
     /// Windows, by length and view.
     pub windows: Vec<Windows>,
-    /// Trains.
+    /// Frame trains.
     pub trains: TrainsReport,
-    /// The smallest token bucket at each rate, of bytes as they are counted.
+    /// Minimum token bucket at each rate, in bytes without line overhead.
     pub curve: Vec<CurvePoint>,
-    /// Where a line was thought of.
+    /// Results of the virtual line, if configured.
     pub line: Option<Line>,
 }
 
-/// Looks at one point and direction.
+/// Collects the statistics of one measuring point and direction.
 #[derive(Debug)]
 pub struct Observer {
     first: Option<Nanos>,
@@ -101,10 +101,10 @@ struct LineSide {
 }
 
 impl Observer {
-    /// One that makes what `config` asks for.
+    /// Create an observer for the statistics in `config`.
     pub fn new(config: &ObserverConfig) -> Result<Self, EngineError> {
         let views = config.windows.len() * if config.line_bps.is_some() { 2 } else { 1 };
-        // Shorter windows are more: each gets its share by how many there are of it.
+        // Shorter windows are more numerous, so memory is divided in proportion to the number of windows.
         let weight = |window: Nanos| 1e9 / window.0.max(1) as f64;
         let total: f64 = config.windows.iter().map(|&window| weight(window)).sum();
         let bins = || {
@@ -138,7 +138,7 @@ impl Observer {
         })
     }
 
-    /// Note frames that came together.
+    /// Add frames that arrived together.
     #[inline]
     pub fn push(&mut self, at: Nanos, frames: u64, bytes: u64) {
         self.first = self.first.or(Some(at));
@@ -160,7 +160,7 @@ impl Observer {
         }
     }
 
-    /// What it comes to.
+    /// Return the collected statistics.
     pub fn finish(self) -> Observed {
         let windows = |view, bins: Vec<Bins>| {
             bins.into_iter().map(move |bins| {
@@ -201,9 +201,9 @@ mod tests {
         }
     }
 
-    /// Sixteen frames at once every 2 ms are what htb makes of 100 Mbit/s; one every 125 us is what a pacer makes of it.
+    /// At 100 Mbit/s htb sends sixteen frames at once every 2 ms; a pacer sends one every 125 us.
     #[test]
-    fn bursts_and_even_frames_of_one_rate_are_told_apart() {
+    fn bursts_and_evenly_spaced_frames_of_equal_rate_are_distinguished() {
         let mut bursts = Observer::new(&config()).unwrap();
         let mut even = Observer::new(&config()).unwrap();
         for turn in 1..=100 {
@@ -219,7 +219,7 @@ mod tests {
         assert!(some[0] > 0 && some[1] == 0 && none == [0, 0], "{some:?} {none:?}");
         for seen in [&bursts, &even] {
             assert!(seen.windows.iter().all(|windows| windows.report.bytes == 1_600 * 1_514));
-            // 1538 B of each frame are 12.304 us of the line.
+            // Each frame occupies the line for 1538 B, which is 12.304 us.
             assert_eq!(seen.line.as_ref().unwrap().busy, Nanos(1_600 * 12_304));
         }
         let longest = |seen: &Observed, view| {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_nothing_passes_has_no_windows() {
+    fn observer_without_frames_has_no_windows() {
         let seen = Observer::new(&config()).unwrap().finish();
         assert!(seen.first.is_none() && seen.windows.iter().all(|windows| windows.report.windows == 0));
     }

@@ -1,11 +1,11 @@
-//! Trains: runs of frames that follow each other closer than a threshold.
+//! Trains: runs of frames with gaps below a threshold.
 
 use serde::Serialize;
 
 use crate::histogram::Histogram;
 use crate::time::Nanos;
 
-/// Collects trains. A usual threshold is 1.5 times what a long frame takes on the line.
+/// Collects trains. A usual threshold is 1.5 times the transmission time of a long frame.
 #[derive(Debug, Clone)]
 pub struct Trains {
     threshold: Nanos,
@@ -21,29 +21,29 @@ struct Train {
     bytes: u64,
 }
 
-/// The trains of one point and direction. A single frame is a train of one.
+/// The trains of one measuring point and direction. A single frame counts as a train of one frame.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct TrainsReport {
-    /// Trains by their number of frames.
+    /// Histogram of frames per train.
     pub frames: Histogram,
-    /// Trains by their bytes.
+    /// Histogram of bytes per train.
     pub bytes: Histogram,
-    /// Trains by their length, from the first frame to the last (ns).
+    /// Histogram of train durations, from the first to the last frame (ns).
     pub lengths: Histogram,
-    /// Times from the first frame of a train to that of the next (ns).
+    /// Histogram of intervals between the first frames of consecutive trains (ns).
     pub intervals: Histogram,
-    /// Gaps between frames (ns).
+    /// Histogram of gaps between frames (ns).
     pub gaps: Histogram,
 }
 
 impl Trains {
-    /// Frames less than `threshold` apart are of one train.
+    /// Create a collector: frames with gaps below `threshold` belong to one train.
     pub fn new(threshold: Nanos) -> Self {
         Self { threshold, last: None, train: Train::default(), report: TrainsReport::default() }
     }
 
-    /// Note frames that came together.
+    /// Add frames that arrived together.
     #[inline]
     pub fn push(&mut self, at: Nanos, frames: u64, bytes: u64) {
         if frames == 0 {
@@ -66,7 +66,7 @@ impl Trains {
         self.train.bytes += bytes;
     }
 
-    /// Close the last train.
+    /// Close the last train and return the report.
     pub fn finish(mut self) -> TrainsReport {
         if let Some(last) = self.last {
             self.close(last);
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_closer_than_the_threshold_are_one_train() {
+    fn frames_closer_than_the_threshold_form_a_train() {
         let mut trains = Trains::new(Nanos(10));
         [0, 9, 18, 28, 100, 100].into_iter().for_each(|at| trains.push(Nanos(at), 1, 64));
         let report = trains.finish();
@@ -99,9 +99,10 @@ mod tests {
         assert_eq!((report.intervals.min(), report.intervals.max()), (Some(28), Some(72)));
     }
 
-    /// A long frame takes 1.23 ms at 10 Mbit/s; a threshold of half of that would make each a train.
+    /// A long frame takes 1.23 ms at 10 Mbit/s; with a threshold of half this time, each frame would be a separate
+    /// train.
     #[test]
-    fn nine_frames_back_to_back_then_eleven_frame_times_idle_are_trains_of_nine_every_twenty() {
+    fn trains_of_nine_frames_every_twenty_frame_times_are_recognised() {
         let frame_ns = 1_538 * 8 * 100;
         let mut trains = Trains::new(Nanos(frame_ns * 3 / 2));
         for train in 0..50 {
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_come_together_are_a_train_with_gaps_of_nothing() {
+    fn simultaneous_frames_form_a_train_with_zero_gaps() {
         let mut trains = Trains::new(Nanos(10));
         trains.push(Nanos(5), 44, 44 * 1_514);
         trains.push(Nanos(500), 2, 128);

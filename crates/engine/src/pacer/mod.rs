@@ -1,9 +1,9 @@
-//! When to send: a schedule of absolute times, one per frame, that no rounding and no late call can shift.
+//! Transmit times: a schedule of absolute times, one per frame, without drift from rounding or late calls.
 //!
-//! A frame is due at its time and not before. A caller that comes late finds several frames due at once: it gets them,
-//! at most `max_burst` together and from then on at most twice as fast as the rate, so that catching up never becomes
-//! a train of its own. Lateness beyond what the stall policy catches up shifts the rest of the schedule; the shift is
-//! counted, so that the mean rate is exact outside of it.
+//! A frame is never sent before its due time. A late caller finds several frames due at once: it may send at most
+//! `max_burst` of them together, and then frames at no more than twice the rate, so that catching up causes no long
+//! train. Lateness beyond the catch-up limit of the stall policy shifts the rest of the schedule; the shift is counted,
+//! so that the mean rate is exact apart from the shift.
 
 mod stats;
 
@@ -16,60 +16,62 @@ use crate::time::Nanos;
 
 pub use stats::{PacerStats, StallCause, StallEntry, LONGEST_BURST, STALL_LOG_ENTRIES};
 
-/// Frames due before the end may leave this much after it, so that the last one is not lost to a late call. It is far
-/// above the jitter of a running thread and far below a trial.
+/// Grace period for frames that were due before the end, so that a late call does not lose the last frame. The grace
+/// period is far above the jitter of a running thread and far below the duration of a trial.
 const END_GRACE: Nanos = Nanos::from_millis(1);
 
-/// What happens to frames that were due while nobody asked.
+/// The handling of frames that became overdue during a stall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StallPolicy {
-    /// They are not sent: the schedule shifts, as soon as more than `max_burst` frames are late.
+    /// Skip the overdue frames: the schedule shifts when more than `max_burst` frames are late.
     Slip,
-    /// Up to `max_frames` of them are sent late, at no more than twice the rate; the rest shifts the schedule.
+    /// Send up to `max_frames` overdue frames late, at no more than twice the rate; the remaining lateness shifts the
+    /// schedule.
     CatchUp {
-        /// The most that are caught up after one stall (frames).
+        /// Maximum number of overdue frames that are sent after one stall.
         max_frames: u32,
     },
 }
 
-/// When a trial ends: at whichever comes first of those given.
+/// The end of a trial: the limit that is reached first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limit {
-    /// After this many frames.
+    /// Maximum number of frames.
     pub frames: Option<u64>,
-    /// After this time from the start.
+    /// Maximum time since the start.
     pub duration: Option<Nanos>,
 }
 
-/// What to send, and how.
+/// The configuration of a pacer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacerConfig {
-    /// When the first frame is due.
+    /// Due time of the first frame.
     pub start: Nanos,
-    /// The intended rate.
+    /// Intended rate.
     pub rate: Rate,
-    /// The most frames that leave at once, 1 to 64.
+    /// Maximum number of frames sent at once, 1 to 64.
     pub max_burst: u32,
-    /// What happens after a stall.
+    /// Stall policy.
     pub stall: StallPolicy,
-    /// When to end.
+    /// End of the trial.
     pub limit: Limit,
-    /// From which lateness on a stall is logged; it ends when frames are half as late.
+    /// Lateness above which a stall is logged; the stall ends when the lateness falls to half of it.
     pub stall_threshold: Nanos,
 }
 
-/// What to do now.
+/// The action that the caller must take now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Send one frame and call [`Pacer::advance`]; then ask again with the same time for the next of the burst.
+    /// Send one frame and call [`Pacer::advance`]; then poll again with the same time for the next frame of the
+    /// burst.
     Send,
-    /// Nothing is due before this time.
+    /// No frame is due before this time.
     Wait(Nanos),
     /// The trial is over.
     Done,
 }
 
-/// Decides when each frame leaves.
+/// Decides the transmit time of each frame.
 #[derive(Debug, Clone)]
 pub struct Pacer {
     limit_frames: u64,
@@ -83,8 +85,8 @@ pub struct Pacer {
     intended_frames: u64,
 
     due: ExactTime,
-    /// When the last frame's half gap is over, counted on from a burst's first frame (a token bucket as in ITU-T
-    /// I.371's virtual scheduling: at twice the rate, `max_burst` deep).
+    /// Theoretical arrival time of the next frame at a token bucket with twice the rate and a depth of `max_burst`
+    /// (virtual scheduling of ITU-T I.371).
     paid: Nanos,
     last_poll: Nanos,
     last_sent: Option<Nanos>,
@@ -94,7 +96,7 @@ pub struct Pacer {
     stats: PacerStats,
 }
 
-/// The time that a frame of one size takes, and half of it.
+/// The gap after a frame of one size, and half of it.
 #[derive(Debug, Clone, Copy)]
 struct FrameGap {
     whole: Gap,
@@ -107,38 +109,38 @@ impl FrameGap {
     }
 }
 
-/// The frames that come in turn.
+/// The gaps of a repeating sequence of frames.
 struct Turns {
-    /// Of each size; where one is given, of all.
+    /// Gap after a frame of each size, or one gap for all sizes.
     gaps: Box<[FrameGap]>,
     mean: Nanos,
-    /// How many are due in the whole time, where there is an end by time.
+    /// Number of frames due within the duration, if the duration is limited.
     by_time: Option<u64>,
 }
 
 impl Pacer {
-    /// A schedule for frames of `sizes`, whose indices [`Self::advance`] is given.
+    /// Create a schedule for frames of `sizes`; [`Self::advance`] expects size indices.
     pub fn new(config: &PacerConfig, sizes: &SizeMix) -> Result<Self, EngineError> {
         Self::shared(config, sizes, Share::WHOLE)
     }
 
-    /// The times of one share of that schedule: each frame is due when it is in the whole, and what a stall may make late is
-    /// spread over the senders.
+    /// Create the schedule of one of several senders: each frame has the same due time as in the whole schedule, and
+    /// the catch-up frames of a stall are divided among the senders.
     pub fn shared(config: &PacerConfig, sizes: &SizeMix, share: Share) -> Result<Self, EngineError> {
         let rate = config.rate.shared(share.of)?;
         let gaps = sizes.shares().iter().map(|size| FrameGap::new(rate.gap(size.frame_bytes)));
         let by_time = config.limit.duration.map(|span| config.rate.frames_within(sizes, span));
         let turns = Turns { gaps: gaps.collect(), mean: rate.mean_gap(sizes), by_time };
         let mut pacer = Self::over(config, share, turns)?;
-        // All sizes cost the same where there are several shares.
+        // With several senders the rate counts frames, so all sizes have the same gap.
         (0..share.place).for_each(|_| pacer.due.advance(config.rate.gap(sizes.largest_bytes())));
         pacer.paid = pacer.due.whole;
         Ok(pacer)
     }
 
-    /// A schedule for the frames of a recording, which [`Self::advance`] is given by their numbers: at the times at which they
-    /// were recorded, stretched so that their mean rate is that of `config`. Without `times_ns`, or where all are the same, at
-    /// equal distances.
+    /// Create a schedule for the frames of a recording, whose indices [`Self::advance`] expects: at the recorded
+    /// times, scaled so that the mean rate is that of `config`. Without `times_ns`, or if all times are equal, the
+    /// frames are evenly spaced.
     pub fn recorded(config: &PacerConfig, times_ns: &[u64]) -> Result<Self, EngineError> {
         let frames = times_ns.len() as u64;
         let span_ns = times_ns.last().map_or(0, |last| last - times_ns[0]);
@@ -149,7 +151,7 @@ impl Pacer {
                 Share::WHOLE,
             );
         }
-        // The first follows the last as far as they are from each other on average.
+        // In a repetition, the first frame follows the last one after the mean gap.
         let round_ns = config.rate.span_of(frames).0;
         let recorded_ns = u128::from(span_ns) + u128::from(span_ns / (frames - 1));
         let due = |time_ns: u64| {
@@ -205,7 +207,7 @@ impl Pacer {
         })
     }
 
-    /// Decide what to do at `now`, which never goes back.
+    /// Return the decision for the time `now`, which must not decrease.
     #[inline]
     pub fn poll(&mut self, now: Nanos) -> Decision {
         let previous = std::mem::replace(&mut self.last_poll, now);
@@ -229,7 +231,7 @@ impl Pacer {
         Decision::Send
     }
 
-    /// Note that a frame of the size number `size` left at `now`, after [`Decision::Send`].
+    /// Record that a frame with size index `size` was sent at `now`, after [`Decision::Send`].
     #[inline]
     pub fn advance(&mut self, now: Nanos, size: usize) {
         debug_assert!(
@@ -257,39 +259,39 @@ impl Pacer {
         self.paid = self.paid.max(now).plus(gap.half);
     }
 
-    /// Note that a frame was due but could not be handed over, because the interface had no room.
+    /// Record that a frame was due but could not be sent because the transmit ring was full.
     pub const fn note_blocked(&mut self) {
         self.blocked = true;
         self.stats.blocked_polls += 1;
     }
 
-    /// Take back the last frame: the interface did not accept it. The schedule goes on as if it had been sent.
+    /// Retract the last frame, which the interface did not accept. The schedule does not change.
     pub const fn retract(&mut self) {
         self.sent_frames = self.sent_frames.saturating_sub(1);
         self.stats.retracted_frames += 1;
     }
 
-    /// The frames sent until now.
+    /// Return the number of frames sent so far.
     pub const fn sent_frames(&self) -> u64 {
         self.sent_frames
     }
 
-    /// The frames that the rate asks for in the whole trial.
+    /// Return the number of frames intended for the whole trial at the configured rate.
     pub const fn intended_frames(&self) -> u64 {
         self.intended_frames
     }
 
-    /// When the next frame is due.
+    /// Return the due time of the next frame.
     pub const fn due(&self) -> Nanos {
         self.due.whole
     }
 
-    /// When the trial ends by time; [`Nanos::MAX`] when only a number of frames was given.
+    /// Return the end time of the trial; [`Nanos::MAX`] if only the number of frames is limited.
     pub const fn end(&self) -> Nanos {
         self.end
     }
 
-    /// Close the books after the last frame.
+    /// Close the statistics after the last frame.
     pub fn finish(mut self) -> PacerStats {
         if self.burst_frames > 0 {
             self.stats.note_burst(self.burst_frames);
@@ -301,7 +303,8 @@ impl Pacer {
         self.stats
     }
 
-    /// The statistics so far; bursts and stalls that go on, and the totals of [`Self::finish`], are not in them.
+    /// Return the statistics so far, without bursts and stalls in progress and without the totals of
+    /// [`Self::finish`].
     pub const fn stats(&self) -> &PacerStats {
         &self.stats
     }

@@ -1,65 +1,66 @@
-//! What a pacer noted: gaps, lateness, bursts and stalls.
+//! Statistics of a pacer: gaps, lateness, bursts and stalls.
 
 use serde::Serialize;
 
 use crate::histogram::Histogram;
 use crate::time::Nanos;
 
-/// The longest burst there can be (frames).
+/// Maximum burst (frames).
 pub const LONGEST_BURST: u32 = 64;
-/// How many stalls are kept one by one; more are counted only.
+/// Maximum number of logged stalls; further stalls are only counted.
 pub const STALL_LOG_ENTRIES: usize = 4096;
 
-/// Why frames were late.
+/// The reason for late frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StallCause {
-    /// Nobody asked in time: the thread did not run, or was busy elsewhere.
+    /// The pacer was not polled in time: the thread did not run, or was busy.
     NotAsked,
-    /// The interface had no room.
+    /// The transmit ring was full.
     NoRoom,
 }
 
-/// One time during which frames were later than the threshold.
+/// A period during which frames were later than the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StallEntry {
-    /// The last call before the lateness was seen: what held the thread up happened after this.
+    /// Last poll before the lateness was detected; the cause of the stall is later than this time.
     pub begin: Nanos,
-    /// When frames were on time again, or the trial ended.
+    /// Time at which frames were on time again, or the trial ended.
     pub end: Nanos,
-    /// The largest lateness of a frame.
+    /// Maximum lateness of a frame.
     pub late: Nanos,
-    /// By how much the schedule was shifted.
+    /// Shift of the schedule.
     pub slipped: Nanos,
-    /// Why, as far as the pacer can see.
+    /// Cause of the stall, as far as the pacer can determine it.
     pub cause: StallCause,
 }
 
-/// Counters of one trial's sending.
+/// The transmit counters of one trial.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct PacerStats {
-    /// Frames that the rate asks for in the whole trial.
+    /// Number of frames intended for the whole trial at the configured rate.
     pub intended_frames: u64,
-    /// Frames sent.
+    /// Number of frames sent.
     pub sent_frames: u64,
-    /// Frames intended but not sent: skipped by slips, late at the end, or refused by the interface.
+    /// Number of intended frames that were not sent: skipped by shifts of the schedule, late at the end, or refused
+    /// by the interface.
     pub unsent_frames: u64,
-    /// Frames taken back because the interface did not accept them.
+    /// Number of frames retracted because the interface did not accept them.
     pub retracted_frames: u64,
-    /// How often a frame was due and the interface had no room.
+    /// Number of polls with a due frame and a full transmit ring.
     pub blocked_polls: u64,
-    /// Time between one frame and the next; 0 within a burst (ns).
+    /// Gaps between consecutive frames; 0 within a burst (ns).
     pub gaps: Histogram,
-    /// Time between a frame's turn and its sending (ns).
+    /// Delays from the due time to the transmission of a frame (ns).
     pub lateness: Histogram,
-    /// Bursts by their length: `bursts[n]` times `n` frames left together.
+    /// Burst counts by length: `bursts[n]` bursts had `n` frames.
     pub bursts: Box<[u64]>,
-    /// By how much the schedule was shifted in all.
+    /// Total shift of the schedule.
     pub slipped: Nanos,
-    /// The first stalls, oldest first.
+    /// First stalls, oldest first.
     pub stalls: Vec<StallEntry>,
-    /// How many stalls there were, kept or not.
+    /// Number of stalls, logged or not.
     pub stall_count: u64,
     #[serde(skip)]
     open: Option<StallEntry>,
@@ -83,7 +84,8 @@ impl PacerStats {
         }
     }
 
-    /// Add what another sender of the same stream did. Gaps are then each sender's own, and stalls in the order of the senders.
+    /// Add the counters of a different sender of the same stream. The gaps are then those between frames of the same
+    /// sender, and the stalls are ordered by sender.
     pub(crate) fn merge(&mut self, other: Self) {
         self.intended_frames += other.intended_frames;
         self.sent_frames += other.sent_frames;

@@ -1,28 +1,29 @@
-//! Reorder density (RFC 5236 section 4): how far each frame came from where it belongs among those that were not lost.
+//! Reorder density (RFC 5236 section 4): the displacement of each frame from its position in the sequence without
+//! lost frames.
 
 use super::window::Windows;
 
-/// Frames displaced by more than this count as lost in the density, and so many arrivals are waited for before a number that
-/// is missing is taken for lost (the displacement threshold of RFC 5236) (frames).
+/// Displacement threshold of RFC 5236: frames with a larger displacement count as lost in the density, and a missing
+/// number counts as lost after this many further arrivals (frames).
 const THRESHOLD: u8 = 16;
 const WAITING: usize = THRESHOLD as usize;
 
-/// A flow whose arrivals are not all placed yet.
+/// Arrivals of a flow that have no receive index yet.
 #[derive(Debug, Clone, Copy)]
 struct Unplaced {
-    /// The receive index: the number of the next place.
+    /// Next receive index.
     place: u64,
     first: u8,
     count: u8,
-    /// arrivals in order, a ring
+    /// arrivals in order, as a ring buffer
     arrivals: [u64; WAITING + 1],
 }
 
-/// The density of all flows together.
+/// The reorder density of all flows together.
 #[derive(Debug, Clone)]
 pub(super) struct Density {
     flows: Box<[Unplaced]>,
-    /// by displacement, from -THRESHOLD on; late frames are above zero (frames)
+    /// frames per displacement, from -THRESHOLD on; positive for late frames
     counts: [u64; 2 * WAITING + 1],
 }
 
@@ -32,19 +33,19 @@ impl Density {
         Self { flows: vec![empty; flows].into(), counts: [0; 2 * WAITING + 1] }
     }
 
-    /// A frame came where it belongs, on a flow that has no unplaced ones.
+    /// Count a frame without displacement, on a flow without pending arrivals.
     #[inline]
     pub const fn note_in_place(&mut self) {
         self.counts[WAITING] += 1;
     }
 
-    /// The flow `index` has a frame missing at `sequence`: from here on its arrivals are placed one by one.
+    /// Start to assign receive indices one by one to flow `index`, in which the frame `sequence` is missing.
     pub fn begin(&mut self, index: usize, sequence: u64) {
         self.flows[index].place = sequence;
     }
 
-    /// Place the first copy `sequence` of flow `index`, whose newest is the one before `next`, and what waited for it. True when
-    /// none is unplaced any more.
+    /// Add the first copy of `sequence` to flow `index`, whose newest frame is `next - 1`, and assign receive indices
+    /// where possible. Return true if no arrival is pending.
     pub fn arrive(&mut self, index: usize, sequence: u64, next: u64, windows: &Windows) -> bool {
         let flow = &mut self.flows[index];
         flow.arrivals[(usize::from(flow.first) + usize::from(flow.count)) % (WAITING + 1)] = sequence;
@@ -52,21 +53,22 @@ impl Density {
         self.place(index, next, windows, WAITING)
     }
 
-    /// Place what is left of flow `index`: nothing more will come.
+    /// Assign receive indices to the pending arrivals of flow `index` after the end of reception.
     pub fn finish(&mut self, index: usize, next: u64, windows: &Windows) {
         self.place(index, next, windows, 0);
     }
 
-    /// The displacements that occurred, and how often.
+    /// Return the displacements and their frame counts.
     pub fn counts(&self) -> Box<[(i8, u64)]> {
         (-16..).zip(self.counts).filter(|&(_, count)| count > 0).collect()
     }
 
-    /// Place arrivals as long as more than `waiting` are there or the number of the next place has come.
+    /// Assign receive indices while more than `waiting` arrivals are pending or the frame with the next index has
+    /// arrived.
     fn place(&mut self, index: usize, next: u64, windows: &Windows, waiting: usize) -> bool {
         let flow = &mut self.flows[index];
         while flow.count > 0 {
-            // What the window has forgotten did not come in time.
+            // Frames outside the window count as not arrived in time.
             flow.place = flow.place.max(next.saturating_sub(windows.frames()));
             if flow.place < next && !windows.is_marked(index, flow.place) {
                 if usize::from(flow.count) <= waiting {
@@ -83,14 +85,14 @@ impl Density {
             if let Some(count) = counted.and_then(|at| self.counts.get_mut(at)) {
                 *count += 1;
             }
-            // A frame whose place was given up has none.
+            // A frame beyond the threshold gets no receive index.
             flow.place += u64::from(displacement <= i64::from(THRESHOLD));
         }
         flow.place >= next
     }
 }
 
-/// Above zero when `sequence` came late; cut where it no longer counts.
+/// Return the displacement, positive if `sequence` is late, saturated to `i64`.
 fn displacement(place: u64, sequence: u64) -> i64 {
     let by = i64::try_from(place.abs_diff(sequence)).unwrap_or(i64::MAX);
     if place < sequence {
@@ -115,7 +117,8 @@ mod tests {
         density.counts().into()
     }
 
-    /// By the definition, knowing everything: places are the numbers that came, in order.
+    /// Compute the density by its definition: the position of a frame is its rank among all sequence numbers that
+    /// arrived.
     fn by_definition(arrivals: &[u64]) -> Vec<(i8, u64)> {
         let mut unique = Vec::new();
         arrivals.iter().for_each(|sequence| {
@@ -133,12 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn one_late_frame_moves_those_that_overtook_it_forward() {
+    fn late_frame_changes_the_displacement_of_the_frames_that_overtook_it() {
         assert_eq!(density_of(&[0, 1, 3, 4, 2, 5]), [(-1, 2), (0, 3), (2, 1)]);
     }
 
     #[test]
-    fn losses_and_copies_displace_nothing() {
+    fn losses_and_duplicates_displace_no_frame() {
         assert_eq!(density_of(&[0, 1, 5, 6, 6, 7, 30, 31, 5]), [(0, 7)]);
         let with_holes: Vec<u64> =
             (0..5000).filter(|sequence| sequence % 7 != 3 && sequence % 900 > 300).collect();
@@ -146,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn near_displacements_are_those_of_the_definition() {
+    fn small_displacements_match_the_definition_of_rfc_5236() {
         for seed in 1..200u64 {
             let mut random = crate::random::Random::new(seed);
             let mut arrivals: Vec<u64> = (0..400).filter(|_| random.below(20) > 0).collect();
@@ -156,7 +159,8 @@ mod tests {
                 arrivals[at..at + length].rotate_left(1);
             }
             let expected = by_definition(&arrivals);
-            // The definition knows which frames will never come; the receiver knows it within its threshold.
+            // The definition presumes knowledge of which frames never arrive; the receiver can tell this only within
+            // its threshold.
             if expected.iter().all(|&(displacement, _)| displacement.unsigned_abs() < 8) {
                 assert_eq!(density_of(&arrivals), expected, "seed {seed}");
             }
@@ -164,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_later_than_the_threshold_counts_as_lost() {
+    fn frame_later_than_the_threshold_counts_as_lost() {
         let mut arrivals: Vec<u64> = (0..100).filter(|&sequence| sequence != 10).collect();
         arrivals.insert(60, 10);
         assert_eq!(density_of(&arrivals), [(0, 99)]);

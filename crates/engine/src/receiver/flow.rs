@@ -1,33 +1,34 @@
-//! One flow: what each arriving sequence number means.
+//! The state of one flow: classification of each arriving sequence number.
 
 use super::density::Density;
 use super::report::FlowReport;
 use super::window::Windows;
 
-/// Holes remembered per flow, to tell how far a late frame was overtaken; fewer where many flows would take much memory.
+/// Maximum number of sequence gaps remembered per flow, which determine the reordering extent; fewer with many flows,
+/// to limit memory.
 const HOLES: usize = 16;
 const HOLES_OF_ALL: usize = 1 << 20;
 
-/// What an arrival turned out to be.
+/// The class of an arriving frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// The first copy, newer than all before.
+    /// First copy, newer than all previous frames.
     InOrder,
-    /// The first copy, after newer ones (type-P-reordered: RFC 4737 section 3).
+    /// First copy, after newer frames (type-P-reordered: RFC 4737 section 3).
     Reordered {
-        /// How many first copies arrived since the earliest newer one (RFC 4737 section 4.2.1) (frames).
+        /// Number of first copies since the earliest newer frame (RFC 4737 section 4.2.1) (frames).
         extent: u64,
     },
     /// A further copy.
     Duplicate,
-    /// So old that copies can no longer be told apart.
+    /// Older than the window: a copy cannot be distinguished from a first arrival.
     TooLate,
 }
 
 /// State and counters of a flow.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Flow {
-    /// The sequence number that would be in order: one above the newest.
+    /// Next expected sequence number: one above the newest.
     next: u64,
     unique_frames: u64,
     duplicate_frames: u64,
@@ -40,7 +41,7 @@ pub(super) struct Flow {
     latency_max_ns: u64,
     extent_max_frames: u64,
     hole_count: u64,
-    /// Some of its frames are not placed in the density yet.
+    /// Whether frames of the flow wait for a receive index of the reorder density.
     unplaced: bool,
 }
 
@@ -63,7 +64,7 @@ impl Flow {
         }
     }
 
-    /// Account for `sequence` on this flow, whose number is `index`.
+    /// Account for the frame `sequence` of this flow with number `index`.
     #[inline]
     pub fn arrive(
         &mut self,
@@ -96,7 +97,7 @@ impl Flow {
         let arrival = self.arrive_late(sequence, index, windows, jumps);
         if matches!(arrival, Arrival::Reordered { .. }) {
             if !self.unplaced {
-                // All before are placed, so its own place was given up.
+                // No arrival is pending, so this sequence number was given up as lost.
                 density.begin(index, self.next);
             }
             self.unplaced = !density.arrive(index, sequence, self.next, windows);
@@ -104,14 +105,14 @@ impl Flow {
         arrival
     }
 
-    /// A frame without number and time arrived.
+    /// Count a frame without a stamp.
     #[inline]
     pub const fn arrive_unstamped(&mut self) {
         self.unique_frames += 1;
         self.untimed_frames += 1;
     }
 
-    /// Nothing more will come: place what is left in the density.
+    /// Assign receive indices to pending frames of the density after the end of reception.
     pub fn finish(&self, index: usize, windows: &Windows, density: &mut Density) {
         if self.unplaced {
             density.finish(index, self.next, windows);
@@ -142,7 +143,7 @@ impl Flow {
         self.latency_max_ns = self.latency_max_ns.max(latency_ns);
     }
 
-    /// The flow's counters against the number of frames sent on it.
+    /// Return the flow's counters, compared with the number of sent frames.
     pub fn report(&self, sent_frames: u64) -> FlowReport {
         let timed = self.unique_frames > self.negative_latency_frames + self.untimed_frames;
         FlowReport {
@@ -162,20 +163,20 @@ impl Flow {
     }
 }
 
-/// A frame that came before others of lower number: from then on those are late.
+/// A gap in the sequence numbers: once the frame after the gap has arrived, the missing frames are late.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Jump {
-    /// The first sequence number that it left out.
+    /// First missing sequence number.
     pub from: u64,
-    /// How many first copies had arrived before it.
+    /// Number of first copies before the gap.
     pub arrival: u64,
 }
 
-/// The newest jumps of all flows.
+/// The newest sequence gaps of all flows.
 #[derive(Debug, Clone)]
 pub(super) struct Jumps {
     jumps: Box<[Jump]>,
-    /// So many of each flow.
+    /// Number of gaps per flow.
     holes: usize,
 }
 
@@ -185,15 +186,15 @@ impl Jumps {
         Self { jumps: vec![Jump::default(); holes * flows].into(), holes }
     }
 
-    /// Keep the jump number `count` of a flow in place of its oldest.
+    /// Store gap number `count` of a flow in place of the flow's oldest gap.
     #[inline]
     pub fn note(&mut self, flow: usize, count: u64, jump: Jump) {
         let slot = self.slot(flow, count);
         self.jumps[slot] = jump;
     }
 
-    /// How many first copies had arrived before the one that first overtook `sequence`. When that is forgotten: before
-    /// the oldest jump still known, so that the extent is a lower bound.
+    /// Return the number of first copies before the frame that first overtook `sequence`. If that gap is no longer
+    /// stored, use the oldest stored gap, so that the extent is a lower bound.
     pub fn overtaken_at(&self, flow: usize, count: u64, sequence: u64) -> u64 {
         let known = count.saturating_sub(self.holes as u64)..count;
         let known = known.rev().map(|jump| self.jumps[self.slot(flow, jump)]);
@@ -218,7 +219,7 @@ impl Jumps {
 mod tests {
     use super::*;
 
-    /// The extents by the definition of RFC 4737 section 4.2.1, looking at every pair.
+    /// Compute the extents by the definition in RFC 4737 section 4.2.1, over every pair of frames.
     fn extents_by_definition(arrivals: &[u64]) -> Vec<Option<u64>> {
         let extent = |i: usize| {
             let overtaken = arrivals[..i].iter().position(|&earlier| earlier > arrivals[i]);
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_are_those_of_rfc_4737() {
+    fn reordering_extents_match_rfc_4737() {
         for sequences in [
             vec![0, 1, 3, 4, 2, 5],
             vec![0, 3, 1, 4, 2, 6, 7, 8, 5],
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_duplicates_and_old_frames_are_too_late() {
+    fn copies_count_as_duplicates_and_frames_before_the_window_as_too_late() {
         assert_eq!(
             arrivals_of(&[0, 0, 70, 5, 70, 6, 7, 7]),
             [

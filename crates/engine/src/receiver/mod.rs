@@ -1,7 +1,7 @@
-//! What became of the frames: loss, duplicates, reordering and one-way latency, per flow, on every frame.
+//! Accounting of received frames: loss, duplicates, reordering and one-way latency, per flow and for every frame.
 //!
-//! One receiver per direction. Memory is taken when it is made; receiving a frame is O(1) apart from holes, whose
-//! clearing is paid for by the frames that are missing, up to one window.
+//! Each direction has one receiver. Memory is allocated at construction. Receiving a frame is O(1) except after
+//! sequence gaps: a gap clears one bit per missing frame, up to one window.
 
 mod density;
 mod flow;
@@ -21,59 +21,60 @@ use flow::{Arrival, Flow, Jumps};
 pub use report::{FlowReport, ReceiverReport, ReceiverTotals};
 use window::Windows;
 
-/// More than this is refused: 65536 flows with windows of 65536 frames (bytes).
+/// Memory limit of the windows: 65536 flows with windows of 65536 frames (bytes).
 const MEMORY_LIMIT_BYTES: u64 = 512 << 20;
 const PER_FLOW_HISTOGRAM_LIMIT: usize = 256;
 
-/// How much a receiver remembers.
+/// The configuration of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceiverConfig {
-    /// The number of flows, 1 to 2^20.
+    /// Number of flows, 1 to 2^20.
     pub flow_count: u32,
-    /// How far behind the newest frame of a flow an older one is still recognised: a power of two (frames).
+    /// Window length: maximum distance to the newest frame of a flow at which older frames are recognised; a power of
+    /// two (frames).
     pub window_frames: u32,
-    /// The flow that frames without a stamp count to, where some are sent; none: they are foreign.
+    /// Flow for frames without a stamp, if such frames are sent; otherwise they count as foreign.
     pub unstamped_flow: Option<u32>,
 }
 
 impl ReceiverConfig {
-    /// `flow_count` flows with windows of 65536 frames.
+    /// Return a configuration for `flow_count` flows with windows of 65536 frames.
     pub const fn of_flows(flow_count: u32) -> Self {
         Self { flow_count, window_frames: 65_536, unstamped_flow: None }
     }
 }
 
-/// Frames that did not count towards a flow.
+/// Counts of frames outside the flows of the trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct StrayCounts {
-    /// Frames that are not the engine's.
+    /// Frames that the engine did not send.
     pub foreign_frames: u64,
-    /// Whole frames of the engine, of another trial or direction.
+    /// Intact frames of the engine from a different trial or direction.
     pub other_tag_frames: u64,
-    /// Whole frames of this trial, of a flow that it does not have.
+    /// Intact frames of this trial with an unknown flow number.
     pub unknown_flow_frames: u64,
-    /// Frames of this trial whose stamp was damaged.
+    /// Frames of this trial with a corrupted stamp.
     pub corrupted_stamp_frames: u64,
-    /// Frames of this trial whose headers were damaged, or that were cut short.
+    /// Frames of this trial with corrupted headers, or truncated.
     pub corrupted_header_frames: u64,
-    /// Frames of this trial whose payload was damaged.
+    /// Frames of this trial with a corrupted payload.
     pub corrupted_payload_frames: u64,
 }
 
 impl StrayCounts {
-    /// Damaged frames of this trial.
+    /// Return the number of corrupted frames of this trial.
     pub const fn corrupted_frames(&self) -> u64 {
         self.corrupted_stamp_frames + self.corrupted_header_frames + self.corrupted_payload_frames
     }
 
-    /// All of them.
+    /// Return the sum of all counts.
     pub const fn frames(&self) -> u64 {
         self.corrupted_frames() + self.foreign_frames + self.other_tag_frames + self.unknown_flow_frames
     }
 }
 
-/// First copies by when they were sent (those without a stamp: when they arrived) and by when they arrived.
+/// First copies per slice of transmit time (without a stamp: arrival time) and per slice of arrival time.
 #[derive(Debug, Clone)]
 struct Parts {
     sent: Slices,
@@ -100,7 +101,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// An empty account. Up to 256 flows get a latency histogram each (32 KiB).
+    /// Create an empty receiver. With at most 256 flows, each flow has a separate latency histogram (32 KiB).
     pub fn new(config: ReceiverConfig) -> Result<Self, EngineError> {
         let ReceiverConfig { flow_count, window_frames, unstamped_flow } = config;
         if !(1..=FLOW_LIMIT).contains(&flow_count) {
@@ -134,19 +135,19 @@ impl Receiver {
         })
     }
 
-    /// Count first copies by the part of the trial they were sent in, and by that in which they arrived, as well.
+    /// Enable counts of first copies per slice of transmit time and of arrival time.
     pub fn count_parts(&mut self, begin: Nanos, duration: Nanos) {
         let (sent, arrived) = (Slices::new(begin, duration), Arrivals::new(begin, duration));
         self.parts = Some(Parts { sent, arrived });
     }
 
-    /// Recognise `frame` (without FCS) and account for it, arrived at `now` on the clock of the stamps.
+    /// Classify `frame` (without FCS) and account for it; `now` is its arrival time on the clock of the stamps.
     #[inline]
     pub fn receive(&mut self, inspector: &Inspector, frame: &[u8], now: Nanos) -> Inspection {
         let inspection = inspector.inspect(frame);
         let unstamped = match inspection {
             Inspection::Foreign => true,
-            // Where no frame has a stamp, none can be damaged: the payload begins as one would.
+            // Without stamps no stamp can be corrupted: the payload only resembles the start of a stamp.
             Inspection::Corrupted(Corruption::Stamp) => self.flows.len() == 1,
             _ => false,
         };
@@ -157,7 +158,7 @@ impl Receiver {
         inspection
     }
 
-    /// Account for a frame of `memory_bytes` (without FCS) that was recognised as `inspection`.
+    /// Account for a frame of `memory_bytes` (without FCS) with the class `inspection`.
     #[inline]
     pub fn account(&mut self, inspection: Inspection, memory_bytes: usize, now: Nanos) {
         self.arrived_frames += 1;
@@ -176,22 +177,22 @@ impl Receiver {
         }
     }
 
-    /// All frames that were handed in: at a drained barrier this no longer changes.
+    /// Return the number of all frames passed to the receiver; constant after the drain.
     pub const fn arrived_frames(&self) -> u64 {
         self.arrived_frames
     }
 
-    /// Frames that did not count towards a flow.
+    /// Return the counts of frames outside the flows of the trial.
     pub const fn stray(&self) -> StrayCounts {
         self.stray
     }
 
-    /// One-way latency of first copies, all flows (ns).
+    /// Return the one-way latency of first copies of all flows (ns).
     pub const fn latency(&self) -> &Histogram {
         &self.latency
     }
 
-    /// The counts so far; what was lost is known only by [`Self::finish`].
+    /// Return the counts so far; loss is known only after [`Self::finish`].
     pub fn totals(&self) -> ReceiverTotals {
         let mut totals = ReceiverTotals::default();
         self.flows.iter().for_each(|flow| totals.add(&flow.report(0)));
@@ -200,7 +201,7 @@ impl Receiver {
         totals
     }
 
-    /// Close the balance against what was sent on each flow.
+    /// Compute the final counts from the number of frames sent on each flow.
     pub fn finish(mut self, sent_per_flow: &[u64]) -> Result<ReceiverReport, EngineError> {
         if sent_per_flow.len() != self.flows.len() {
             return Err(EngineError::SentCounts { seen: sent_per_flow.len(), count: self.flows.len() });
@@ -229,7 +230,8 @@ impl Receiver {
         })
     }
 
-    /// Count a frame without a stamp, where such are sent: all that are not sent to a group, as neighbours' questions are.
+    /// Count a frame without a stamp, if such frames are sent; exclude group addresses, to which neighbour
+    /// solicitations and similar frames are sent.
     #[inline]
     fn account_unstamped(&mut self, frame: &[u8], now: Nanos) -> bool {
         let Some(flow) = self.unstamped_flow.filter(|_| frame.first().is_some_and(|byte| byte & 1 == 0))
@@ -262,7 +264,7 @@ impl Receiver {
         }
         let latency = latency_ns(stamp.tx_time_ns, now.0);
         if let Some(parts) = &mut self.parts {
-            // A stamp has only the low bits of the time it was sent: an hour after the clock began, too.
+            // A stamp has only the low bits of the transmit time, so the full time is computed from the latency.
             parts.sent.note(Nanos(now.0.saturating_add_signed(-latency)));
             parts.arrived.note(now, latency);
         }

@@ -1,4 +1,4 @@
-//! What a receiver reports once the balance is closed.
+//! The final report of a receiver.
 
 use serde::Serialize;
 
@@ -7,55 +7,55 @@ use crate::arrivals::ArrivalsReport;
 use crate::histogram::Histogram;
 use crate::time::Nanos;
 
-/// One flow's balance: `sent + surplus = received + lost`.
+/// The frame counts of one flow: `sent + surplus = received + lost`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct FlowReport {
     /// Frames that the sending interface accepted.
     pub sent_frames: u64,
-    /// First copies that arrived whole.
+    /// Intact first copies.
     pub received_frames: u64,
-    /// Frames sent that did not arrive, arrived damaged, or arrived too late.
+    /// Sent frames that did not arrive, arrived corrupted, or arrived too late.
     pub lost_frames: u64,
-    /// First copies beyond what was sent: above zero only when a count is wrong.
+    /// First copies in excess of the sent frames: above zero only if a count is wrong.
     pub surplus_frames: u64,
     /// Further copies.
     pub duplicate_frames: u64,
     /// First copies that arrived after a newer frame (RFC 4737).
     pub reordered_frames: u64,
-    /// Frames that arrived further behind the newest than the window; they are among the lost, unless copies.
+    /// Frames that were older than the window when they arrived; they count as lost unless they are copies.
     pub too_late_frames: u64,
-    /// First copies that arrived before they were sent, by their clocks; they are in no latency.
+    /// First copies with a negative latency, due to a clock offset; excluded from the latency.
     pub negative_latency_frames: u64,
-    /// The largest reordering extent (RFC 4737 section 4.2.1) (frames).
+    /// Maximum reordering extent (RFC 4737 section 4.2.1) (frames).
     pub reorder_extent_max_frames: u64,
     /// Sum of the latencies of first copies (ns).
     pub latency_sum_ns: u64,
-    /// Smallest latency (ns).
+    /// Minimum latency (ns).
     pub latency_min_ns: Option<u64>,
-    /// Largest latency (ns).
+    /// Maximum latency (ns).
     pub latency_max_ns: Option<u64>,
 }
 
-/// The balance of all flows together.
+/// The frame counts of all flows together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct ReceiverTotals {
     /// Frames that the sending interface accepted.
     pub sent_frames: u64,
-    /// First copies that arrived whole.
+    /// Intact first copies.
     pub received_frames: u64,
-    /// Frames sent that did not arrive, arrived damaged, or arrived too late.
+    /// Sent frames that did not arrive, arrived corrupted, or arrived too late.
     pub lost_frames: u64,
-    /// First copies beyond what was sent.
+    /// First copies in excess of the sent frames.
     pub surplus_frames: u64,
     /// Further copies.
     pub duplicate_frames: u64,
     /// First copies that arrived after a newer frame of their flow.
     pub reordered_frames: u64,
-    /// Frames that arrived behind the window.
+    /// Frames that were older than the window when they arrived.
     pub too_late_frames: u64,
-    /// First copies that arrived before they were sent, by their clocks.
+    /// First copies with a negative latency, due to a clock offset.
     pub negative_latency_frames: u64,
 }
 
@@ -71,8 +71,8 @@ impl ReceiverTotals {
         self.negative_latency_frames += flow.negative_latency_frames;
     }
 
-    /// The same balance when the interface, without saying which, refused `refused_frames` of those counted as sent:
-    /// they were not sent, so they were not lost.
+    /// Return the counts with `refused_frames` removed from the sent frames: the interface refused this number of
+    /// frames without reporting which ones, so these frames were not lost.
     #[must_use]
     pub const fn without_refused(mut self, refused_frames: u64) -> Self {
         self.sent_frames = self.sent_frames.saturating_sub(refused_frames);
@@ -82,42 +82,42 @@ impl ReceiverTotals {
         self
     }
 
-    /// Whole frames of the trial's flows, first copies or not.
+    /// Return the number of intact frames of the trial's flows, including copies.
     pub const fn arrived_frames(&self) -> u64 {
         self.received_frames + self.duplicate_frames + self.too_late_frames
     }
 }
 
-/// All that is known of one direction of a trial.
+/// The report of one direction of a trial.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ReceiverReport {
-    /// All flows together.
+    /// Counts of all flows together.
     pub totals: ReceiverTotals,
-    /// Frames that did not count towards a flow.
+    /// Counts of frames outside the flows of the trial.
     pub stray: StrayCounts,
-    /// All frames that were handed in: those of the totals and the strays.
+    /// All frames passed to the receiver: those of the totals and the strays.
     pub arrived_frames: u64,
-    /// Whole frames of this trial, all copies, with FCS (bytes).
+    /// Bytes of all intact frames of this trial, including copies, with FCS (bytes).
     pub arrived_bytes: u64,
-    /// When the first whole frame of this trial arrived.
+    /// Arrival time of the first intact frame of this trial.
     pub first_at: Option<Nanos>,
-    /// When the last whole frame of this trial arrived.
+    /// Arrival time of the last intact frame of this trial.
     pub last_at: Option<Nanos>,
     /// One-way latency of first copies (ns).
     pub latency: Histogram,
-    /// Reordering extents (RFC 4737 section 4.2.1): exact back to a flow's 16th newest hole (of more than 65 536 flows:
-    /// fewer), a lower bound beyond.
+    /// Reordering extents (RFC 4737 section 4.2.1): exact up to a flow's 16th newest sequence gap (fewer gaps with
+    /// more than 65 536 flows), a lower bound beyond.
     pub reorder_extent: Histogram,
-    /// Reorder density (RFC 5236 section 4): displacements, late ones above zero, and how many first copies had them. Those
-    /// displaced by more than 16 are not in it: they count as lost there.
+    /// Reorder density (RFC 5236 section 4): displacements, positive for late frames, with the number of first
+    /// copies. Frames displaced by more than 16 are excluded: the density counts them as lost.
     pub reorder_density: Box<[(i8, u64)]>,
-    /// First copies by the part of the trial they were sent in; empty where that was not asked for.
+    /// First copies per slice of transmit time; empty if they were not counted.
     pub slices: Box<[u64]>,
-    /// First copies by the part of the trial in which they arrived; empty likewise.
+    /// First copies per slice of arrival time; empty if they were not counted.
     pub arrivals: ArrivalsReport,
-    /// Latency of each flow, when there are at most 256 (ns).
+    /// Latency per flow, for at most 256 flows (ns).
     pub flow_latency: Box<[Histogram]>,
-    /// The balance of each flow.
+    /// Frame counts per flow.
     pub flows: Box<[FlowReport]>,
 }

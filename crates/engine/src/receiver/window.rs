@@ -1,31 +1,31 @@
-//! Which of the newest sequence numbers of each flow have arrived: one bit each.
+//! Windows of the newest sequence numbers of each flow, with one bit for each arrived frame.
 
-/// A window of bits per flow, all flows together.
+/// One bit window per flow, for all flows.
 ///
-/// Word `w` of every flow lies beside word `w` of the next flow, because flows advance together: neighbours in time
-/// are neighbours in memory, and 10 000 flows do not fall on the same few cache lines.
+/// Word `w` of every flow is adjacent to word `w` of the next flow, because flows advance together: neighbours in
+/// time are neighbours in memory, and 10 000 flows do not compete for the same few cache lines.
 #[derive(Debug, Clone)]
 pub(super) struct Windows {
     words: Box<[u64]>,
     flows: usize,
-    /// Length of a window less one.
+    /// Window length minus one.
     mask: u64,
 }
 
 impl Windows {
-    /// Windows of `window_frames`, a power of two from 64.
+    /// Create windows of `window_frames`, a power of two from 64.
     pub fn new(flows: usize, window_frames: u32) -> Self {
         let words = flows * (window_frames as usize / 64);
         Self { words: vec![0; words].into(), flows, mask: u64::from(window_frames) - 1 }
     }
 
-    /// The length of a window (frames).
+    /// Return the window length (frames).
     #[inline]
     pub const fn frames(&self) -> u64 {
         self.mask + 1
     }
 
-    /// Mark `sequence` and say whether it was marked before.
+    /// Mark `sequence` and return whether it was marked before.
     #[inline]
     pub fn mark(&mut self, flow: usize, sequence: u64) -> bool {
         let (word, bit) = self.place(flow, sequence);
@@ -34,14 +34,14 @@ impl Windows {
         before
     }
 
-    /// Whether `sequence`, which is within the window, is marked.
+    /// Whether `sequence`, which must be within the window, is marked.
     #[inline]
     pub fn is_marked(&self, flow: usize, sequence: u64) -> bool {
         let (word, bit) = self.place(flow, sequence);
         self.words[word] & bit != 0
     }
 
-    /// Unmark the sequence numbers from `first` up to but not including `end`.
+    /// Unmark the sequence numbers from `first` to `end`, without `end`.
     pub fn unmark(&mut self, flow: usize, first: u64, end: u64) {
         let mut at = first.max(end.saturating_sub(self.frames()));
         while at < end {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unmarking_takes_exactly_the_range() {
+    fn unmarking_clears_exactly_the_given_range_of_sequence_numbers() {
         for (first, end) in
             [(0, 0), (3, 5), (60, 70), (64, 128), (1, 255), (200, 300), (250, 400), (0, 10_000)]
         {

@@ -1,4 +1,4 @@
-//! Configurations that the tests of this crate share, and a seeded source of numbers.
+//! Configurations that the tests of this crate share, and a seeded random number generator.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub mod tshark;
@@ -11,7 +11,8 @@ use iolab_frame::{
 
 pub const TAG: u16 = 0x4f2d;
 
-/// 10 100 flows over IPv4 in frames of `sizes`, with VLAN ids 100, 101, ... from the outside in.
+/// Return the configuration of 10 100 flows over IPv4 in frames of `sizes`, with VLAN ids 100, 101, ... from the
+/// outermost tag inwards.
 pub fn v4(sizes: SizeMix, tags: u16) -> TemplateConfig {
     config(
         sizes,
@@ -23,7 +24,7 @@ pub fn v4(sizes: SizeMix, tags: u16) -> TemplateConfig {
     )
 }
 
-/// 10 100 flows over IPv6, otherwise as [`v4`].
+/// Return the configuration of 10 100 flows over IPv6, otherwise like [`v4`].
 pub fn v6(sizes: SizeMix, tags: u16) -> TemplateConfig {
     let address = |last| Ipv6Addr::new(0x2001, 0x0002, 0, 0x8001, 0xffff, 0, 0, last);
     config(
@@ -58,7 +59,7 @@ fn config(sizes: SizeMix, tags: u16, addresses: Addresses) -> TemplateConfig {
     }
 }
 
-/// A seeded source of numbers (`SplitMix64`).
+/// A seeded random number generator (`SplitMix64`).
 pub struct Numbers(pub u64);
 
 impl Numbers {

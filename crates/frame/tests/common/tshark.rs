@@ -1,4 +1,4 @@
-//! What tshark, which we did not write, reads in frames.
+//! Fields of frames as read by tshark, an independent implementation.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row(pub Vec<String>);
 
-/// Run tshark on `frames`; none when it is not installed.
+/// Run tshark on `frames`; none if tshark is not installed.
 pub fn dissect(fields: &[&str], frames: &[Vec<u8>]) -> Option<Vec<Row>> {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(&pcap(frames)).expect("written");
@@ -37,7 +37,7 @@ pub fn dissect(fields: &[&str], frames: &[Vec<u8>]) -> Option<Vec<Row>> {
     Some(text.lines().map(|line| Row(line.split(';').map(String::from).collect())).collect())
 }
 
-/// A capture file of `frames`, one microsecond apart.
+/// Return a capture file of `frames`, one microsecond apart.
 fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in [0xa1b2_c3d4u32, 2 | 4 << 16, 0, 0, 65_535, 1] {

@@ -1,4 +1,5 @@
-//! Puts XDP programs on interfaces and takes them off again; what hung there before comes back when asked for.
+//! Attachment of XDP programs to interfaces, and detachment; a forced attachment restores the previous program at the
+//! end.
 
 use std::io;
 
@@ -10,26 +11,26 @@ use crate::interface::{self, Interface};
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// How an XDP program is put on an interface.
+/// The attach mode of an XDP program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attach {
-    /// in the driver, or else in the stack with the reason stated
+    /// Native mode (in the driver); generic mode if the driver refuses, with the reason reported.
     NativeFirst,
-    /// in the driver only
+    /// Native mode (in the driver) only.
     Native,
-    /// in the stack only: later and slower, but every interface has it
+    /// Generic mode (in the stack) only: later and slower, but every interface supports it.
     Generic,
 }
 
-/// Hangs a program on an interface in the stack, for as long as the link lives.
+/// Attach a program to an interface in generic mode, for the lifetime of the returned link.
 pub(super) fn link_generic(program: &Program, interface: u32) -> io::Result<Link> {
     link(program, interface, XDP_FLAGS_SKB_MODE)
 }
 
-/// A program on an interface, until dropped; gone with the process in any case.
+/// A program attached to an interface until drop; the kernel detaches it when the process ends.
 #[derive(Debug)]
 pub(super) struct Attachment {
-    // The link goes before the program that it replaced comes back.
+    // The link must be dropped before the replaced program is attached again.
     link: Option<Link>,
     pub(super) mode: &'static str,
     pub(super) fallback: Option<String>,
@@ -44,7 +45,7 @@ struct Replaced {
 }
 
 impl Attachment {
-    /// Attaches; an interface that carries a program already is refused unless `force`.
+    /// Attach the program; refuse an interface with an XDP program unless `force` is set.
     pub(super) fn new(
         program: &Program,
         interface: &Interface,
@@ -61,7 +62,7 @@ impl Attachment {
             if !force {
                 return Err(refusal());
             }
-            // A program that hangs on somebody's link can be removed by its owner only.
+            // Only the owner can remove a program attached through a BPF link.
             this.replaced = Some(Replaced::remove(interface.index, present).map_err(|_| refusal())?);
         }
         let doing = "attaching an XDP program";
@@ -86,7 +87,7 @@ impl Drop for Attachment {
     fn drop(&mut self) {
         drop(self.link.take());
         if let Some(replaced) = self.replaced.take() {
-            // Nobody is left to tell when this fails; the interface is then without a program, as `ip link` shows.
+            // A drop cannot report an error; after a failure the interface has no program, as `ip link` shows.
             let _ = interface::set_program(replaced.index, replaced.program.as_raw_fd(), replaced.flags);
         }
     }
@@ -117,9 +118,10 @@ mod tests {
     use crate::xdp::{AfXdp, Direction};
     use iolab_sys::bpf::Assembler;
 
-    /// A program put there by `ip link` is refused, replaced only by force, and back when the port closes.
+    /// If `ip link` has attached a program, the interface is refused; with force, the program is replaced, and restored
+    /// when the port closes.
     #[test]
-    fn a_replaced_program_comes_back() {
+    fn replaced_xdp_program_is_restored_when_the_port_closes() {
         let Some(lab) = lab::Lab::new() else { return };
         lab::inside(&lab.rx, || {
             let mut pass = Assembler::default();

@@ -1,8 +1,8 @@
-//! Devices made of one XDP program: a forwarder or reflector as a system under test, a sink for benches, and reference
-//! devices whose capacity or loss is known exactly. They keep state per interface, for one receive queue.
+//! Devices made of one XDP program: a forwarder or reflector as a system under test, a sink for benchmarks, and
+//! reference devices with exactly known capacity or loss. The state is per interface and assumes one receive queue.
 //!
-//! Frames redirected to a veth are dropped by the kernel unless the *other* end of that veth has its NAPI on (an XDP
-//! program of its own, or GRO); that is not visible here, and counted at no interface before 6.x as more than a drop.
+//! The kernel drops frames redirected to a veth unless NAPI is enabled on the *peer* of that veth (by an XDP program or
+//! GRO). The device cannot detect this, and interfaces of kernels before 6.x count such frames only as drops.
 
 use std::os::fd::RawFd;
 
@@ -15,63 +15,63 @@ use super::{context, XDP_DROP, XDP_PASS, XDP_TX};
 use crate::error::PortError;
 use crate::interface::Interface;
 
-/// Which frames a device lets through.
+/// The rule that decides which frames pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// every frame
+    /// Pass every frame.
     All,
-    /// a token bucket, in exact integer arithmetic on the kernel's clock: in any time T at most
-    /// `rate_pps` x T + `burst_frames`
+    /// Pass frames through a token bucket, in exact integer arithmetic on the kernel's clock: at most `rate_pps` x T
+    /// + `burst_frames` in any time T.
     TokenBucket {
-        /// tokens that come in each second, 1 to 100 000 000 (frames/s)
+        /// Token rate, 1 to 100 000 000 (frames/s).
         rate_pps: u32,
-        /// what it holds when full, 1 to 1 000 000 (frames)
+        /// Bucket size, 1 to 1 000 000 (frames).
         burst_frames: u32,
     },
-    /// all but frames n, 2n, 3n, ...
+    /// Drop frames n, 2n, 3n, ...
     LoseEvery {
-        /// the n, at least 1
+        /// The period n, at least 1 (frames).
         frames: u32,
     },
-    /// each frame is lost with the same probability, drawn by `SplitMix64` from `seed`: the same frames as a seeded loss in user
-    /// space loses, whose numbers below 1 000 000 000 are the upper 64 bits of a product
+    /// Drop each frame with the same probability, drawn by `SplitMix64` from `seed`: the same frames as a user-space
+    /// loss with this seed, which scales a draw to below 1 000 000 000 by the upper 64 bits of a product.
     LoseRandomly {
-        /// probability in parts of 1 000 000 000
+        /// Loss probability in units of 10^-9.
         frames_per_billion: u32,
-        /// where the sequence starts
+        /// Seed of the random sequence.
         seed: u64,
     },
 }
 
-/// What is done with frames that are let through.
+/// The action on frames that pass the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
-    /// counted and dropped: a sink
+    /// Count and drop: a sink.
     Drop,
-    /// left to the host
+    /// Pass to the host's stack.
     Pass,
-    /// sent back where it came from, addresses exchanged
+    /// Transmit on the receiving interface, with source and destination MAC address swapped.
     Reflect,
-    /// sent out of another interface
+    /// Transmit on a different interface.
     Redirect {
-        /// that interface's index
+        /// Index of the output interface.
         index: u32,
-        /// new source and destination address; unchanged when absent (a bridge)
+        /// New source and destination MAC address; unchanged if absent (a bridge).
         addresses: Option<([u8; 6], [u8; 6])>,
     },
 }
 
-/// What a device did so far. (frames)
+/// The counters of a device (frames).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceStats {
-    /// let through by the rule
+    /// Number of frames passed by the rule.
     pub passed_frames: u64,
-    /// dropped by the rule
+    /// Number of frames dropped by the rule.
     pub dropped_frames: u64,
 }
 
-/// A device on an interface, until dropped.
+/// A device attached to an interface until drop.
 #[derive(Debug)]
 pub struct Device {
     attachment: Attachment,
@@ -80,22 +80,22 @@ pub struct Device {
     _program: Program,
 }
 
-/// Words of the state: passed, dropped, then what the rule keeps.
+/// Offsets in the state: passed, dropped, then the state of the rule.
 const PASSED: i16 = 0;
 const DROPPED: i16 = 8;
 const KEPT: i16 = 16;
 const TOKENS: i16 = 24;
 const STATE_WORDS: usize = 4;
 
-/// Tokens are counted in these parts of a frame, so that rate x nanoseconds is a whole number of them.
+/// Token units per frame, so that rate x nanoseconds is an integer number of units.
 const TOKEN: u64 = 1_000_000_000;
 const BILLION: u128 = 1_000_000_000;
 
 impl Device {
-    /// Puts a device on an interface.
+    /// Attach a device to an interface.
     ///
     /// # Errors
-    /// When the interface does not exist, is down or carries a program already, or the kernel refuses.
+    /// Fails if the interface does not exist, is down or has an XDP program, or the kernel refuses.
     pub fn attach(name: &str, rule: Rule, then: Then, attach: Attach) -> Result<Self, PortError> {
         rule.check()?;
         let interface = Interface::find(name)?;
@@ -109,20 +109,20 @@ impl Device {
         Ok(Self { attachment, state, instructions: code.len(), _program: program })
     }
 
-    /// native or generic, and why not native.
+    /// Return the attach mode (native or generic) and the reason if it is not native.
     pub fn mode(&self) -> (&'static str, Option<&str>) {
         (self.attachment.mode, self.attachment.fallback.as_deref())
     }
 
-    /// How many BPF instructions the program has.
+    /// Return the number of BPF instructions of the program.
     pub fn instructions(&self) -> usize {
         self.instructions
     }
 
-    /// The counters of now.
+    /// Return the current counters.
     ///
     /// # Errors
-    /// When the kernel refuses to give them.
+    /// Fails if the kernel refuses to read the map.
     pub fn stats(&self) -> Result<DeviceStats, PortError> {
         let [passed_frames, dropped_frames, ..] = self.state.words::<STATE_WORDS>()?;
         Ok(DeviceStats { passed_frames, dropped_frames })
@@ -148,7 +148,7 @@ impl Rule {
     }
 }
 
-/// From 7 instructions for a sink to 53 for a bucket that reflects.
+/// Assemble the program: from 7 instructions for a sink to 53 for a token bucket that reflects.
 fn instructions(state: RawFd, rule: Rule, then: Then) -> Vec<[u8; 8]> {
     use Register::{R1, R6, R8};
     let mut program = Assembler::default();
@@ -179,7 +179,7 @@ fn count(program: &mut Assembler, field: i16) {
 fn bucket(program: &mut Assembler, rate_pps: u32, burst_frames: u32, drop: Label) {
     use Register::{R0, R1, R2, R3, R4, R8};
     let full = u64::from(burst_frames) * TOKEN;
-    // Longer than this fills the bucket anyway, and the product below stays within 64 bits.
+    // A longer time fills the bucket in any case; with this limit the product below fits in 64 bits.
     let longest_ns = full / u64::from(rate_pps) + 1;
     let (short, fits) = (program.label(), program.label());
     program.call(Helper::KtimeGetNs);
@@ -215,7 +215,7 @@ fn every(program: &mut Assembler, frames: u32, drop: Label) {
     program.jump_if(R1, Condition::Equal, 0, drop);
 }
 
-/// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014).
+/// Emit `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014) and the comparison with the loss ratio.
 fn random(program: &mut Assembler, frames_per_billion: u32, drop: Label) {
     use Register::{R1, R2, R8};
     program.load(Width::Double, R1, R8, KEPT);
@@ -229,7 +229,8 @@ fn random(program: &mut Assembler, frames_per_billion: u32, drop: Label) {
         program.set(R2, factor);
         program.combine(Operation::Multiply, R1, R2);
     }
-    // x is lost when the upper 64 bits of x times a billion are below the ratio: when x is below ratio / billion.
+    // A frame with the number x is lost if the upper 64 bits of x times a billion are below the ratio, that is, if x
+    // / 2^64 is below ratio / billion.
     let Some(last) = (u128::from(frames_per_billion) << 64).div_ceil(BILLION).checked_sub(1) else { return };
     program.set(R2, u64::try_from(last).unwrap_or(u64::MAX));
     program.jump_compare(R1, Condition::AtMost, R2, drop);

@@ -1,12 +1,14 @@
-//! The program of a port that sends by live frames: the kernel runs it once for each frame to be sent, and it fills the
-//! frame from memory that it shares with this process. What a frame contains is decided there and not here.
+//! The XDP program of a port that sends live frames (`BPF_F_TEST_XDP_LIVE_FRAMES`): the kernel runs the program once
+//! per frame, and the program fills the frame from memory shared with this process. The caller decides the frame
+//! contents.
 //!
-//! Each call has a pool of pages of its own, which lives until its last page is back, and at least a second if that is after
-//! the call; and each pool that goes is searched for among all that live, under one lock. So the work for `n` calls a second
-//! whose frames stand in a queue of the device under test grows with `n` squared: from some 10 000 on the kernel has time for
-//! nothing else, and a call waits for milliseconds. Calls of few frames therefore send copies, which are of no pool: the
-//! frame is redirected twice to one interface, the kernel copies it for all targets but the last, and a program that sees
-//! both drops the second, whose page is back before the call ends.
+//! Each call has a separate page pool. A pool is freed after its last page has returned; if pages are still in use at
+//! the end of the call, the pool is freed one second after the call at the earliest. Each free searches all live pools
+//! under one lock, so the cost of `n` calls per second whose frames are queued in the device under test grows with `n`
+//! squared: above about 10 000 calls per second the kernel is saturated, and a call takes milliseconds. Calls with few
+//! frames therefore send copies, which do not belong to a pool: the frame is redirected twice to the same interface,
+//! the kernel copies it for all targets except the last, and a second program drops the original, whose page returns
+//! before the call ends.
 
 use std::fs::File;
 use std::os::fd::RawFd;
@@ -23,26 +25,27 @@ use crate::error::PortError;
 const PROG_TEST_RUN: u32 = 10;
 const LIVE_FRAMES: u32 = 1 << 1;
 
-/// Every namespace's first interface.
+/// Index of the first interface of every namespace, the loopback.
 const LOOPBACK_INDEX: u32 = 1;
 
-/// So many frames are gone through before those redirected are shown to the interface, as many as a NAPI poll takes.
+/// Number of frames the kernel processes before it passes the redirected ones to the interface; the same number as in a
+/// NAPI poll.
 const KERNEL_BATCH: u32 = 64;
 
-/// What is before the slots: the number of the next frame, how long a frame is before the program cuts it, the flags of its
-/// redirection, and how many were redirected in this call, originals and copies.
+/// Length of the area before the slots: index of the next frame, length of a frame before the program trims it,
+/// redirect flags, and the number of redirects in this call, originals and copies.
 const HEAD_BYTES: u8 = 64;
 const FULL_BYTES: i16 = 8;
 const FLAGS: i16 = 16;
 const REDIRECTED: i16 = 24;
 
-/// Calls of fewer frames send copies: one costs some 150 ns, and at a million frames/s a pool per call costs twice as much
-/// per frame with 256 frames in it.
+/// Minimum number of frames for a call without copies: a copy costs about 150 ns, and at a million frames/s with 256
+/// frames per call the page pool costs twice as much per frame.
 const POOLED_FRAMES: usize = 256;
-/// A redirection to all entries of a map (`BPF_F_BROADCAST`).
+/// Redirect to all entries of a map (`BPF_F_BROADCAST`).
 const TO_ALL: u64 = 1 << 3;
 
-/// What is before each frame in its slot: its length.
+/// Length of the slot header, which contains the frame length.
 const SLOT_HEAD_BYTES: usize = 8;
 
 #[repr(C)]
@@ -69,7 +72,7 @@ struct RunSpec {
 // SAFETY: a `repr(C)` structure of integers.
 unsafe impl Plain for RunSpec {}
 
-/// The program and the memory that frames are taken from.
+/// The program and its shared memory of frames.
 #[derive(Debug)]
 pub(crate) struct LiveProgram {
     program: Program,
@@ -78,16 +81,17 @@ pub(crate) struct LiveProgram {
     slot_bytes: usize,
     most_bytes: usize,
     full_bytes: usize,
-    /// what the kernel makes frames of before the program fills them
+    /// input from which the kernel creates frames before the program fills them
     blank: Vec<u8>,
     _kept: Kept,
     _maps: [Map; 2],
     _chooser: Program,
 }
 
-/// Keeps the program among those that the kernel calls directly: each change of that list takes it tens of milliseconds, and
-/// a run of a program that is not on it is two changes. On the list is what hangs on an interface; this one's is the loopback
-/// of a namespace that nobody is in, where no frame ever comes.
+/// Keeps the program in the kernel's XDP dispatcher, which calls programs directly. Each change of the dispatcher
+/// takes the kernel tens of milliseconds, and a test run of a program outside it makes two changes. Attached programs
+/// are in the dispatcher; this program is attached to the loopback of an otherwise empty namespace, which receives no
+/// frames.
 #[derive(Debug)]
 struct Kept {
     _link: Link,
@@ -100,7 +104,7 @@ impl Kept {
             let namespace = iolab_sys::thread::new_network()?;
             Ok(Self { _link: link_generic(program, LOOPBACK_INDEX)?, _namespace: namespace })
         };
-        // In a thread of its own, which ends with the namespace it was moved to.
+        // Run in a separate thread, which ends in the new namespace; the calling thread stays in its namespace.
         let kept = std::thread::scope(|scope| {
             scope.spawn(keep).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
@@ -109,15 +113,15 @@ impl Kept {
 }
 
 impl LiveProgram {
-    /// Loads a program that sends frames of up to `most_bytes` through interface `index` of the calling thread's namespace;
-    /// `slots`, a power of two, may wait.
+    /// Load a program that sends frames of up to `most_bytes` through interface `index` of the calling thread's
+    /// namespace; up to `slots` frames, a power of two, can be queued.
     pub(crate) fn new(index: u32, slots: usize, most_bytes: usize) -> Result<Self, PortError> {
         let slot_bytes = (SLOT_HEAD_BYTES + most_bytes).next_power_of_two().max(128);
         let value_bytes = usize::from(HEAD_BYTES) + slots * slot_bytes;
         let frames = Map::shared_with_us(u32::try_from(value_bytes).unwrap_or(u32::MAX))?;
         let devices = Map::new(MapKind::Devices, 8, 2)?;
         let chooser = Program::load_of_target("iolab_copies", &copies_only(frames.fd()))?;
-        // From here on the interface is known whichever namespace a sending thread is in.
+        // From this point on the map identifies the interface, so a sending thread may be in any namespace.
         devices.set_target(0, index, &chooser)?;
         devices.set_target(1, index, &chooser)?;
         let code = instructions(frames.fd(), devices.fd(), slots, slot_bytes, most_bytes);
@@ -140,26 +144,27 @@ impl LiveProgram {
         })
     }
 
-    /// Where the frame in a slot begins; its length is noted.
+    /// Store the frame length in the slot and return the start of its frame.
     ///
     /// # Panics
-    /// When there is no such slot, or the frame is too long.
+    /// Panics if the slot does not exist, or the frame is too long.
     #[inline]
     pub(crate) fn place(&mut self, slot: usize, frame_bytes: usize) -> *mut u8 {
         assert!(
             slot < self.slots && frame_bytes <= self.most_bytes,
             "frame of {frame_bytes} B in slot {slot}"
         );
-        // SAFETY: the slot was checked; all slots lie inside of the mapping.
+        // SAFETY: the slot was checked; all slots are inside the mapping.
         let start = unsafe { self.memory.start().add(usize::from(HEAD_BYTES) + slot * self.slot_bytes) };
-        // SAFETY: 8 bytes at the head of the slot, which is aligned to 64; the kernel reads only within `run`, which needs
-        // `&mut self`.
+        // SAFETY: writes 8 bytes at the start of the slot, which is aligned to 64; the kernel reads only within
+        // `run`, which needs `&mut self`.
         unsafe { start.cast::<u64>().write(frame_bytes as u64) };
-        // SAFETY: a slot is that long.
+        // SAFETY: the slot is longer than its header.
         unsafe { start.add(SLOT_HEAD_BYTES) }
     }
 
-    /// Sends up to `frames` from the next slot on, none of them longer than `full_bytes`; gives how many were gone through.
+    /// Send up to `frames` frames from the next slot on, none longer than `full_bytes`; return the number of
+    /// processed frames.
     pub(crate) fn run(&mut self, frames: usize, full_bytes: usize) -> (usize, std::io::Result<()>) {
         if full_bytes != self.full_bytes {
             self.full_bytes = full_bytes;
@@ -186,27 +191,27 @@ impl LiveProgram {
             batch: KERNEL_BATCH,
             unused: 0,
         };
-        // SAFETY: the kernel reads `in_bytes` bytes of `blank`, which has as many or more (`place` refuses longer frames), and
-        // writes into `spec` only.
+        // SAFETY: the kernel reads `in_bytes` bytes of `blank`, which has at least that many (`place` refuses longer
+        // frames), and writes only into `spec`.
         let ran = unsafe { bpf::call(PROG_TEST_RUN, &mut spec) };
         let done = usize::try_from(self.word(0, None).wrapping_sub(before)).unwrap_or(usize::MAX);
         (done, ran.map(drop))
     }
 
-    /// Word `index` of the head, written first if asked.
+    /// Return word `index` of the head, after writing `value` if given.
     fn word(&self, index: usize, value: Option<u64>) -> u64 {
         // SAFETY: the head has 8 words.
         let place = unsafe { self.memory.start().cast::<u64>().add(index % 8) };
         if let Some(value) = value {
-            // SAFETY: aligned, inside of the mapping; the program runs only within `run`.
+            // SAFETY: aligned and inside the mapping; the program runs only within `run`.
             unsafe { place.write_volatile(value) };
         }
-        // SAFETY: as above. Volatile: the program has changed it during a call.
+        // SAFETY: as above. Volatile, because the program changes the word during a call.
         unsafe { place.read_volatile() }
     }
 }
 
-/// Copies the next slot into the frame, cuts it to its length and sends it.
+/// Assemble the program that copies the next slot into the frame, trims the frame to its length and redirects it.
 fn instructions(
     frames: RawFd,
     devices: RawFd,
@@ -220,7 +225,7 @@ fn instructions(
     let (whole, drop) = (program.label(), program.label());
     program.combine(Operation::Move, R6, R1);
     program.set_map_value(R8, frames);
-    // One CPU at a time runs it: the caller has the port to itself.
+    // Only one CPU runs the program at a time, because the caller owns the port exclusively.
     program.load(Width::Double, R7, R8, 0);
     program.combine(Operation::Move, R1, R7);
     program.compute(Operation::Add, R1, 1);
@@ -256,8 +261,8 @@ fn instructions(
     program.finish()
 }
 
-/// Where each frame is redirected twice, lets every other pass: the copy comes first, then the frame. If the kernel has no page
-/// for a copy, neither comes.
+/// Assemble the program of the redirect target: with two redirects per frame it passes the first (the copy) and drops
+/// the second (the original). If the kernel has no page for a copy, both are missing.
 fn copies_only(frames: RawFd) -> Vec<[u8; 8]> {
     use Register::{R1, R7, R8};
     let mut program = Assembler::default();

@@ -1,4 +1,4 @@
-//! The XDP programs of ports and devices, and what hangs them on interfaces.
+//! The XDP programs of ports and devices, and their attachment to interfaces.
 
 mod attachment;
 mod device;
@@ -11,12 +11,12 @@ pub(crate) use live::LiveProgram;
 pub(crate) use receive::ReceiveProgram;
 pub use receive::{FrameMatch, WordMatch};
 
-/// What a program answers for a frame.
+/// Return codes of an XDP program.
 const XDP_DROP: i32 = 1;
 const XDP_PASS: i32 = 2;
 const XDP_TX: i32 = 3;
 
-/// Fields of struct `xdp_md`. (bytes from its start)
+/// Offsets of the fields of struct `xdp_md` (bytes).
 mod context {
     pub(super) const DATA: i16 = 0;
     pub(super) const DATA_END: i16 = 4;

@@ -1,4 +1,5 @@
-//! The program of a receiving `AF_XDP` port: stamps a frame and hands it to the socket of its queue.
+//! The XDP program of a receiving `AF_XDP` port: it stamps a frame and redirects it to the socket of the receive
+//! queue.
 
 use std::os::fd::RawFd;
 
@@ -10,25 +11,25 @@ use crate::error::PortError;
 use crate::interface::Interface;
 use crate::xdp::AfXdp;
 
-/// Four bytes that a frame must have at a place.
+/// A match of four bytes at a fixed offset of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WordMatch {
-    /// where, from the destination address on (bytes)
+    /// Offset from the destination MAC address (bytes).
     pub offset_bytes: u16,
-    /// which bits count
+    /// Mask of the compared bits.
     pub mask: [u8; 4],
-    /// what they must be
+    /// Required value of the masked bits.
     pub value: [u8; 4],
 }
 
-/// Which frames are ours: those in which every word matches.
+/// A filter for received frames: all words must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FrameMatch {
-    /// the words, at most 8 of them are looked at
+    /// Words to match; only the first 8 are used.
     pub words: Vec<WordMatch>,
 }
 
-/// The program on its interface.
+/// The program attached to its interface.
 #[derive(Debug)]
 pub(crate) struct ReceiveProgram {
     attachment: Attachment,
@@ -38,7 +39,7 @@ pub(crate) struct ReceiveProgram {
 }
 
 impl ReceiveProgram {
-    /// Loads and attaches; frames go to the host until a queue is fed to a socket.
+    /// Load and attach the program; frames go to the host until a queue has a socket.
     pub(crate) fn attach(interface: &Interface, port: &AfXdp, queues: u32) -> Result<Self, PortError> {
         let sockets = Map::new(MapKind::Sockets, 4, queues.max(interface.queues))?;
         let foreign = Map::new(MapKind::Array, 8, 1)?;
@@ -48,28 +49,28 @@ impl ReceiveProgram {
         Ok(Self { attachment, sockets, foreign, _program: program })
     }
 
-    /// Gives the frames of a queue to a bound socket.
+    /// Redirect the frames of a queue to a bound socket.
     pub(crate) fn feed(&self, queue: u32, socket: RawFd) -> Result<(), PortError> {
         Ok(self.sockets.set_u32(queue, iolab_sys::unsigned(socket))?)
     }
 
-    /// native or generic
+    /// Return the attach mode: native or generic.
     pub(crate) fn mode(&self) -> &'static str {
         self.attachment.mode
     }
 
-    /// Why it is not native.
+    /// Return the reason if the mode is not native.
     pub(crate) fn fallback(&self) -> Option<&str> {
         self.attachment.fallback.as_deref()
     }
 
-    /// How many frames did not match and went to the host.
+    /// Return the number of frames that did not match and went to the host.
     pub(crate) fn foreign_frames(&self) -> Result<u64, PortError> {
         Ok(self.foreign.words::<1>().map(|[frames]| frames)?)
     }
 }
 
-/// 18 instructions; a filter adds 11 and 3 for each word.
+/// Assemble the program: 18 instructions; a filter adds 11, and 3 per word.
 fn instructions(sockets: RawFd, foreign: RawFd, only: Option<&FrameMatch>) -> Vec<[u8; 8]> {
     use Register::{R0, R1, R2, R3, R4, R5, R6};
     let mut program = Assembler::default();
@@ -90,7 +91,7 @@ fn instructions(sockets: RawFd, foreign: RawFd, only: Option<&FrameMatch>) -> Ve
         let wanted = u32::from_le_bytes(word.value) & u32::from_le_bytes(word.mask);
         program.jump_if_word(R5, Condition::NotEqual, iolab_sys::signed(wanted), other);
     }
-    // The stamp goes into the eight bytes before the frame, where the driver allows metadata.
+    // The stamp is in the eight bytes of metadata before the frame, if the driver supports metadata.
     program.combine(Operation::Move, R1, R6);
     program.compute(Operation::Move, R2, -8);
     program.call(Helper::XdpAdjustMeta);
@@ -108,7 +109,7 @@ fn instructions(sockets: RawFd, foreign: RawFd, only: Option<&FrameMatch>) -> Ve
     program.compute(Operation::Move, R3, XDP_PASS);
     program.call(Helper::RedirectMap);
     program.exit();
-    // The verifier refuses code that nothing leads to.
+    // The verifier refuses unreachable code.
     if !words.is_empty() {
         program.bind(other);
         program.set_map_value(R1, foreign);
@@ -123,9 +124,9 @@ fn instructions(sockets: RawFd, foreign: RawFd, only: Option<&FrameMatch>) -> Ve
 mod tests {
     use super::*;
 
-    /// The program without a filter, and what a filter adds, is as long as the comment says.
+    /// The program without a filter, and the instructions that a filter adds, have the lengths that the comment states.
     #[test]
-    fn the_program_is_short() {
+    fn program_length_matches_its_documentation() {
         let word = WordMatch { offset_bytes: 42, mask: [0xff; 4], value: *b"iolb" };
         let one = FrameMatch { words: vec![word] };
         let two = FrameMatch { words: vec![word; 2] };

@@ -1,4 +1,4 @@
-//! Opens `AF_PACKET` ports: on every Linux interface, also without root in a user namespace of one's own.
+//! `AF_PACKET` ports: for every Linux interface, also without root in an unprivileged user namespace.
 
 mod rx;
 mod socket;
@@ -10,53 +10,53 @@ use crate::observed::Way;
 pub use rx::{PacketRx, SeenPacket};
 pub use tx_messages::PacketMessagesTx;
 
-/// What an `AF_PACKET` port is to be.
+/// The configuration of an `AF_PACKET` port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AfPacket {
-    /// the interface's name
+    /// Interface name.
     pub interface: String,
-    /// the longest frame sent (bytes, without FCS)
+    /// Maximum length of sent frames (bytes, without FCS).
     pub frame_bytes: usize,
-    /// VLAN tags in the longest frame
+    /// Number of VLAN tags in the longest frame.
     pub vlan_tags: u8,
-    /// slots for sending, a power of two (frames)
+    /// Number of transmit slots, a power of two (frames).
     pub ring_frames: u32,
 }
 
 impl AfPacket {
-    /// The usual port: 1518 B frames, 512 slots for sending.
+    /// Return the default configuration: frames of 1518 B with FCS, 512 transmit slots.
     pub fn new(interface: &str) -> Self {
         Self { interface: interface.to_owned(), frame_bytes: 1514, vlan_tags: 0, ring_frames: 512 }
     }
 
-    /// Opens a port that sends.
+    /// Open a port for sending.
     ///
     /// # Errors
-    /// When the interface cannot carry the frames, or the kernel refuses.
+    /// Fails if the interface cannot carry the frames, or the kernel refuses.
     pub fn open_tx(&self) -> Result<PacketMessagesTx, PortError> {
         PacketMessagesTx::open(self)
     }
 
-    /// Opens a port that receives.
+    /// Open a port for receiving.
     ///
     /// # Errors
-    /// As [`AfPacket::open_tx`].
+    /// Fails under the same conditions as [`AfPacket::open_tx`].
     pub fn open_rx(&self) -> Result<PacketRx, PortError> {
         PacketRx::open(self)
     }
 
-    /// Looks at packets of one way of an interface without taking them: of each its first `most_bytes`.
+    /// Capture the first `most_bytes` of each packet in one direction of an interface, without consuming the packets.
     ///
     /// # Errors
-    /// When there is no such interface, or the kernel refuses.
+    /// Fails if the interface does not exist, or the kernel refuses.
     pub fn look(interface: &str, way: Way, most_bytes: u32) -> Result<PacketRx, PortError> {
         PacketRx::look(&Interface::find(interface)?, Some(way), most_bytes)
     }
 
-    /// As [`AfPacket::look`], at packets of both ways.
+    /// Capture packets like [`AfPacket::look`], but in both directions.
     ///
     /// # Errors
-    /// As [`AfPacket::look`].
+    /// Fails under the same conditions as [`AfPacket::look`].
     pub fn look_both(interface: &str, most_bytes: u32) -> Result<PacketRx, PortError> {
         PacketRx::look(&Interface::find(interface)?, None, most_bytes)
     }

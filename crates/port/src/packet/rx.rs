@@ -1,5 +1,6 @@
-//! Receives through an `AF_PACKET` ring (`TPACKET_V3`) with the kernel's time stamps. Works in a rootless user namespace.
-//! The kernel shows frames by blocks, at most a millisecond late: stamps are exact, delivery is not prompt.
+//! Reception through an `AF_PACKET` ring (`TPACKET_V3`) with kernel timestamps, also in an unprivileged user
+//! namespace. The kernel delivers frames in blocks, at most a millisecond late: timestamps are exact, delivery is
+//! delayed.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,22 +15,22 @@ use crate::interface::Interface;
 use crate::observed::Way;
 use crate::port::{Path, RxFrame, RxPort, RxStats, StampedBy};
 
-/// Large enough that a block lasts for hundreds of frames, small enough to stay in the cache. (bytes)
+/// Block size: large enough for hundreds of frames, small enough for the cache (bytes).
 const BLOCK_BYTES: usize = 256 << 10;
 const BLOCKS: usize = 128;
-/// The shortest the kernel can: a block is shown after this time even if it is not full. (ms)
+/// Timeout after which the kernel retires a block that is not full; the minimum of the kernel (ms).
 const RETIRE_MS: u32 = 1;
-/// The wall clock's offset changes only when somebody sets the clock. (ns)
+/// Maximum age of the measured offset to the wall clock, which changes only when the clock is set (ns).
 const OFFSET_AGE_NS: u64 = 100_000_000;
 const VLAN_TAG_BYTES: usize = 4;
-/// Length of struct `virtio_net_hdr`. (bytes)
+/// Length of struct `virtio_net_hdr` (bytes).
 const VNET_BYTES: usize = 10;
-/// A mark beside the kind of segments.
+/// Flag in the GSO type for TCP segments with ECN.
 const GSO_ECN: u8 = 0x80;
 
 #[derive(Debug, Clone, Copy)]
 struct Arrived {
-    /// where the frame begins (bytes from the start of the ring)
+    /// offset of the frame in the ring (bytes)
     start: usize,
     frame_bytes: usize,
     stamp_ns: u64,
@@ -38,34 +39,34 @@ struct Arrived {
     way: Way,
 }
 
-/// A packet that was looked at on its way in or out.
+/// A captured packet, received or sent.
 #[derive(Debug, Clone, Copy)]
 pub struct SeenPacket<'a> {
-    /// its first bytes, as many as were asked for
+    /// First bytes of the packet, up to the capture length.
     pub bytes: &'a [u8],
-    /// when the stack saw it (ns, monotonic)
+    /// Kernel timestamp on `CLOCK_MONOTONIC` (ns).
     pub stamp_ns: u64,
-    /// its length, tags included (bytes)
+    /// Packet length with VLAN tags (bytes).
     pub whole_bytes: usize,
-    /// payload of each of the frames that it stands for; 0: it is one (bytes)
+    /// Payload per segment of a super-frame; 0 if the packet is one frame (bytes).
     pub segment_bytes: u16,
-    /// which way it went
+    /// Direction of the packet.
     pub way: Way,
 }
 
-/// A receiving port over a shared ring.
+/// A receiving port with a ring shared with the kernel.
 #[derive(Debug)]
 pub struct PacketRx {
     fd: OwnedFd,
     ring: Mapping,
     path: Path,
     block: usize,
-    /// frames of the block not yet looked at, and where the next is
+    /// unread frames of the current block, and the offset of the next
     left: u32,
     next: usize,
     open: bool,
     batch: Vec<Arrived>,
-    /// whether what a packet stands for stands before it
+    /// whether a `virtio_net_hdr` precedes each packet
     with_segments: bool,
     offset: RealtimeOffset,
     offset_measured_ns: u64,
@@ -76,12 +77,12 @@ impl PacketRx {
     pub(super) fn open(port: &AfPacket) -> Result<Self, PortError> {
         let interface = port.check()?;
         let fd = socket::raw()?;
-        // Copies of what this host sends are not received frames.
+        // Copies of sent frames are not received frames.
         socket::set(&fd, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
         Self::over(fd, &interface, false)
     }
 
-    /// Looks at the packets of one way or of both, their first `most_bytes`, without taking them.
+    /// Capture the first `most_bytes` of packets in one or both directions, without consuming them.
     pub(super) fn look(interface: &Interface, way: Option<Way>, most_bytes: u32) -> Result<Self, PortError> {
         let fd = socket::raw()?;
         socket::keep_way(&fd, way, most_bytes)?;
@@ -92,7 +93,7 @@ impl PacketRx {
     fn over(fd: OwnedFd, interface: &Interface, with_segments: bool) -> Result<Self, PortError> {
         let v3 = libc::tpacket_versions::TPACKET_V3 as i32;
         socket::set(&fd, libc::PACKET_VERSION, &v3)?;
-        // Room before each frame to put a VLAN tag back that the kernel took out.
+        // Reserve room before each frame to reinsert a VLAN tag that the kernel has stripped.
         socket::set(&fd, libc::PACKET_RESERVE, &8u32)?;
         iolab_sys::socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)
             .map_err(PortError::of(OPENING, "setsockopt"))?;
@@ -123,25 +124,25 @@ impl PacketRx {
 
     fn place<T>(&self, start: usize) -> *mut T {
         assert!(start + size_of::<T>() <= self.ring.bytes(), "frame outside of the ring");
-        // SAFETY: just checked to lie inside of the mapping.
+        // SAFETY: the assertion above checked that the value is inside the mapping.
         unsafe { self.ring.start().add(start).cast() }
     }
 
     fn block_status(&self) -> &AtomicU32 {
         let block: *mut libc::tpacket_block_desc = self.place(self.block * BLOCK_BYTES);
-        // SAFETY: a block's head, inside of the mapping and aligned; both sides use the word atomically.
+        // SAFETY: a block header, inside the mapping and aligned; kernel and process access the word atomically.
         unsafe { AtomicU32::from_ptr(&raw mut (*block).hdr.bh1.block_status) }
     }
 
-    /// Opens the next block when the kernel has shown it.
+    /// Open the next block if the kernel has retired it to user space.
     fn open_block(&mut self) -> bool {
-        // Acquire: pairs with the kernel's barrier before it shows the block; the frames are written.
+        // Acquire: pairs with the kernel's barrier before it sets the status; the frames are written.
         if self.block_status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return false;
         }
         let start = self.block * BLOCK_BYTES;
         let block: *const libc::tpacket_block_desc = self.place(start);
-        // SAFETY: inside of the mapping, aligned, and ours since the status says so.
+        // SAFETY: inside the mapping, aligned, and owned by this process according to the status.
         let head = unsafe { (*block).hdr.bh1 };
         (self.open, self.left, self.next) = (true, head.num_pkts, start + head.offset_to_first_pkt as usize);
         let now_ns = clock::now_ns();
@@ -153,7 +154,7 @@ impl PacketRx {
 
     fn take_one(&mut self) {
         let header: *const libc::tpacket3_hdr = self.place(self.next);
-        // SAFETY: inside of the mapping; the kernel aligns headers, and the block is ours.
+        // SAFETY: inside the mapping; the kernel aligns headers, and this process owns the block.
         let header = unsafe { header.read() };
         let mut start = self.next + usize::from(header.tp_mac);
         let mut frame_bytes = header.tp_snaplen as usize;
@@ -175,11 +176,12 @@ impl PacketRx {
         self.next += header.tp_next_offset as usize;
     }
 
-    /// Which way the packet went whose header begins here: the address behind it says so (packet(7)).
+    /// Return the direction of the packet with its header at offset `header`, from the packet type in the address
+    /// after the header (packet(7)).
     fn way(&self, header: usize) -> Way {
         let behind = size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
         let address: *const libc::sockaddr_ll = self.place(header + behind);
-        // SAFETY: inside of the mapping, aligned as the header is; the block is ours.
+        // SAFETY: inside the mapping, aligned like the header; this process owns the block.
         let kind = unsafe { (*address).sll_pkttype };
         if kind == libc::PACKET_OUTGOING {
             Way::Out
@@ -188,10 +190,10 @@ impl PacketRx {
         }
     }
 
-    /// What the struct `virtio_net_hdr` before a packet says of its segments.
+    /// Return the segment size in the `virtio_net_hdr` before a packet; 0 if the packet is not a super-frame.
     fn segment_bytes(&self, start: usize) -> u16 {
         let header: *const [u8; VNET_BYTES] = self.place(start - VNET_BYTES);
-        // SAFETY: inside of the mapping, before the packet, where the kernel wrote it; the block is ours.
+        // SAFETY: inside the mapping, before the packet, where the kernel wrote it; this process owns the block.
         let header = unsafe { header.read() };
         let joined = header[1] & !GSO_ECN != 0;
         if joined {
@@ -201,18 +203,18 @@ impl PacketRx {
         }
     }
 
-    /// A packet of the batch, as it was looked at.
+    /// Return packet `index` of the batch with its capture metadata.
     pub fn seen(&self, index: usize) -> SeenPacket<'_> {
         let Arrived { whole_bytes, segment_bytes, way, .. } = self.batch[index];
         let RxFrame { bytes, stamp_ns, .. } = self.frame(index);
         SeenPacket { bytes, stamp_ns, whole_bytes, segment_bytes, way }
     }
 
-    /// Makes the frame what it was on the wire: addresses, tag, the rest.
+    /// Reinsert the stripped VLAN tag after the MAC addresses, which restores the frame as on the wire.
     fn put_tag_back(&self, start: usize, tag: libc::tpacket_hdr_variant1) {
         let place: *mut [u8; 16] = self.place(start);
-        // SAFETY: inside of the mapping (the reserve before the frame and its addresses); the block is ours and no
-        // slice of it lives, as a batch is made before frames are lent.
+        // SAFETY: inside the mapping (the reserve before the frame and its addresses); this process owns the block,
+        // and no slice of it is live, because a batch is complete before frames are lent.
         let bytes = unsafe { &mut *place };
         bytes.copy_within(VLAN_TAG_BYTES..16, 0);
         bytes[12..14].copy_from_slice(&tag.tp_vlan_tpid.to_be_bytes());
@@ -242,7 +244,8 @@ impl RxPort for PacketRx {
         let Arrived { start, frame_bytes, stamp_ns, .. } = self.batch[index];
         assert!(start + frame_bytes <= self.ring.bytes(), "frame outside of the ring");
         let place = self.place::<u8>(start);
-        // SAFETY: inside of the mapping (checked above); the block is ours until `release`, which needs `&mut self`.
+        // SAFETY: inside the mapping (checked above); this process owns the block until `release`, which needs `&mut
+        // self`.
         let bytes = unsafe { std::slice::from_raw_parts(place, frame_bytes) };
         RxFrame { bytes, stamp_ns, stamped_by: StampedBy::Stack }
     }
@@ -251,7 +254,7 @@ impl RxPort for PacketRx {
     fn release(&mut self) {
         self.batch.clear();
         if self.open && self.left == 0 {
-            // Release: pairs with the kernel's read of the status; our reads of the block are over.
+            // Release: pairs with the kernel's read of the status; all reads of the block are complete.
             self.block_status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
             self.block = (self.block + 1) % BLOCKS;
             self.open = false;
@@ -265,7 +268,7 @@ impl RxPort for PacketRx {
     }
 
     fn stats(&mut self) -> Result<RxStats, PortError> {
-        // Reading sets the kernel's counters back to zero.
+        // The kernel resets its counters on each read.
         let (new, _) = iolab_sys::socket::option::<libc::tpacket_stats_v3>(
             &self.fd,
             libc::SOL_PACKET,

@@ -1,11 +1,12 @@
-//! Sends through `AF_PACKET` by sendmmsg(2), past the queueing discipline: many frames by one call, each copied.
+//! Sending through `AF_PACKET` with sendmmsg(2) and qdisc bypass: many frames per system call, each copied.
 //!
-//! What the kernel says of a frame (`net/packet/af_packet.c` `packet_snd`, net/core/dev.c `__dev_direct_xmit`):
-//! - EAGAIN: the socket has too much in flight. No frame was made; it stays ours.
-//! - ENOBUFS: the frame is gone. The interface dropped it and counts it as `tx_dropped` (a veth's far ring is full, there is
-//!   no carrier); or it never had it, and counts nothing (its queue is stopped).
+//! The kernel's results for a frame (`net/packet/af_packet.c` `packet_snd`, net/core/dev.c `__dev_direct_xmit`):
+//! - EAGAIN: the socket has reached its limit of queued bytes. The frame was not sent and can be retried.
+//! - ENOBUFS: the frame is lost. Either the interface dropped it and counted it as `tx_dropped` (the ring of a veth
+//!   peer is full, or there is no carrier), or the interface queue was stopped and no counter includes the frame.
 //!
-//! Of several frames it tells how many went and not why the next did not, so no more are sent at once than have room.
+//! For several frames, the kernel returns the number of sent frames but not the error of the next one, so no call
+//! sends more frames than the socket has room for.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -17,41 +18,41 @@ use crate::error::PortError;
 use crate::interface::InterfaceEye;
 use crate::port::{Path, TxPort, TxStats};
 
-/// The kernel takes no more messages by one call (`UIO_MAXIOV`).
+/// Maximum number of messages per call (`UIO_MAXIOV`).
 const MOST_MESSAGES: usize = 1024;
 
-/// The most memory that the kernel takes for a frame of so many bytes: its buffer and what it keeps with it, in powers of two
-/// or whole pages. (bytes)
+/// Return the maximum kernel memory for a frame of `frame_bytes`: its buffer and metadata, rounded to powers of two
+/// or pages (bytes).
 const fn memory_bytes(frame_bytes: usize) -> usize {
     2 * frame_bytes.next_power_of_two() + 4096
 }
 
-/// A sending port over sendmmsg.
+/// A sending port with sendmmsg(2).
 pub struct PacketMessagesTx {
     fd: OwnedFd,
     eye: InterfaceEye,
-    /// what the interface had dropped when the port was opened (frames)
+    /// frames dropped by the interface when the port was opened
     dropped_before: u64,
     memory: Mapping,
-    /// lengths and places of the frames; `messages` points here, so it never grows
+    /// addresses and lengths of the frames; `messages` points into this vector, so it must not grow
     parts: Vec<libc::iovec>,
     messages: Vec<libc::mmsghdr>,
     path: Path,
     slot_bytes: usize,
     most_bytes: usize,
-    /// first slot not yet committed
+    /// first slot that is not committed
     next: usize,
     claimed: usize,
-    /// committed and not yet handed over
+    /// number of committed frames that are not sent
     waiting: usize,
-    /// the kernel took no more when it was last asked
+    /// whether the kernel accepted no frame in the last call
     busy: bool,
-    /// handed over and gone (frames)
+    /// number of lost frames
     gone: u64,
     stats: TxStats,
 }
 
-// SAFETY: the raw pointers lead into `parts` and `memory`, which the value owns and no one else uses.
+// SAFETY: the raw pointers point into `parts` and `memory`, which the value owns exclusively.
 unsafe impl Send for PacketMessagesTx {}
 
 impl PacketMessagesTx {
@@ -60,16 +61,16 @@ impl PacketMessagesTx {
         let fd = socket::sender()?;
         socket::bind(&fd, &interface, 0)?;
         let slots = (port.ring_frames as usize).min(MOST_MESSAGES);
-        // One cache line more than the frame, so that frames do not all start in the same cache sets.
+        // The slot is one cache line longer than the frame, so that frames start in different cache sets.
         let slot_bytes = port.frame_bytes.next_multiple_of(64) + 64;
         let memory = Mapping::anonymous(slots * slot_bytes).map_err(PortError::of(OPENING, "mmap"))?;
-        // SAFETY: each place lies inside of the mapping.
+        // SAFETY: each slot is inside the mapping.
         let place = |slot: usize| unsafe { memory.start().add(slot * slot_bytes) };
         let mut parts: Vec<_> =
             (0..slots).map(|slot| libc::iovec { iov_base: place(slot).cast(), iov_len: 0 }).collect();
         let start = parts.as_mut_ptr();
         let message = |slot: usize| {
-            // SAFETY: a mmsghdr is made of integers and pointers; zeros (null pointers) are valid.
+            // SAFETY: a mmsghdr consists of integers and pointers; zeros (null pointers) are valid.
             let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
             // SAFETY: `slot` is below the length of `parts`.
             message.msg_hdr.msg_iov = unsafe { start.add(slot) };
@@ -98,16 +99,16 @@ impl PacketMessagesTx {
         })
     }
 
-    /// Sends what waits, up to the end of the memory and as much as surely has room; at least one frame.
+    /// Send queued frames up to the end of the slot memory and the known room of the socket; at least one frame.
     fn send_stretch(&mut self) -> Result<(), PortError> {
         let slots = self.messages.len();
-        // A power of two, as `AfPacket` makes sure.
+        // The number of slots is a power of two, which `AfPacket` checks.
         let oldest = (self.next + slots - self.waiting) & (slots - 1);
         let sure = 1 + socket::room_bytes(&self.fd)? / memory_bytes(self.most_bytes);
         let wanted = self.waiting.min(slots - oldest).min(sure);
         self.stats.kicks += 1;
-        // SAFETY: each message points to its part and this to `memory`, all owned by `self`; lengths were set by
-        // `slot`, which keeps them within a slot.
+        // SAFETY: each message points to its part, and the part to `memory`, all owned by `self`; `slot` set the
+        // lengths and keeps them within a slot.
         let answer = unsafe {
             iolab_sys::socket::send_many(self.fd.as_raw_fd(), &mut self.messages[oldest..oldest + wanted])
         };
@@ -141,7 +142,8 @@ impl TxPort for PacketMessagesTx {
 
     #[inline]
     fn claim(&mut self, frames: usize) -> usize {
-        // While the kernel takes none, more would only age here, with the time in them when they should have left.
+        // While the kernel accepts no frames, further frames would only age in the slots, and their transmit stamps
+        // with them.
         let room = if self.busy { 0 } else { self.messages.len() - self.waiting };
         self.claimed = frames.min(room);
         self.claimed
@@ -153,7 +155,7 @@ impl TxPort for PacketMessagesTx {
         assert!(frame_bytes <= self.most_bytes, "a frame of {frame_bytes} B, at most {}", self.most_bytes);
         let slot = (self.next + index) & (self.messages.len() - 1);
         self.parts[slot].iov_len = frame_bytes;
-        // SAFETY: `slot` is below the number of slots, so the place lies inside of the mapping.
+        // SAFETY: `slot` is below the number of slots, so the address is inside the mapping.
         let place = unsafe { self.memory.start().add(slot * self.slot_bytes) };
         // SAFETY: `frame_bytes` is below `slot_bytes`; the kernel reads only during a call that needs `&mut self`.
         unsafe { std::slice::from_raw_parts_mut(place, frame_bytes) }

@@ -1,5 +1,6 @@
-//! When frames came to a tap: a program that the kernel runs for each frame just before the tap's ring writes the time and
-//! the frame's length into memory that the reader shares. Who reads late still knows when a frame came.
+//! Arrival times of frames at a TAP device: the kernel runs a program for each frame just before the frame enters the
+//! TAP ring; the program writes the time and the frame's length into memory shared with the reader. So a late reader
+//! still has the arrival times.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,44 +8,45 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use iolab_sys::bpf::{Assembler, BpfError, Condition, Helper, Map, Operation, Program, Register, Width};
 use iolab_sys::{tap, Mapping};
 
-/// Stamps that the memory holds: as many as the ring of the tap holds frames, a power of two.
+/// Number of stamps in the memory: a power of two, equal to the number of frames in the TAP ring.
 pub(super) const STAMPS: usize = 16_384;
-/// The same for the program: to find the place of a stamp by its number.
+/// Mask that maps a stamp number to its slot in the program.
 const NUMBER_MASK: i32 = 16_383;
-/// The program refuses frames when more than these wait: what the ring dropped would leave a stamp without a frame. As many
-/// as the ring holds, less one for each CPU that may be inside the program (frames).
+/// Maximum number of unread stamps before the program drops frames, because a drop by the full ring would leave a
+/// stamp without a frame: the size of the ring, minus one for each CPU that may be in the program (frames).
 const MOST_WAITING: i32 = 16_384 - 64;
-/// Before the stamps: how many were written, and how many were read (bytes).
+/// Length of the header before the stamps: number of stamps written and read (bytes).
 const HEAD_BYTES: usize = 16;
-/// A time and a length (bytes).
+/// Length of a stamp: time and frame length (bytes).
 const STAMP_BYTES: usize = 16;
-/// The same for the program: where the time and the length of the first stamp are, and how far numbers are shifted.
+/// Constants of the program: offsets of time and length in the first stamp, and the shift from a number to an offset.
 const TIME_AT: i16 = 16;
 const LENGTH_AT: i16 = 24;
 const NUMBER_SHIFT: i32 = 4;
-/// Whole pages: a mapping has no less (bytes).
+/// Size of the memory, rounded up to pages (bytes).
 const MEMORY_BYTES: usize = (HEAD_BYTES + STAMPS * STAMP_BYTES).next_multiple_of(4096);
-/// A tag that the card would have put in is counted in what is read only (bytes).
+/// Length of an offloaded VLAN tag, which only the read frame includes (bytes).
 const TAG_BYTES: u64 = 4;
-/// A stamp whose frame the kernel dropped behind the program is passed over; so many are looked at.
+/// Maximum number of stamps to skip when searching for the stamp of a frame; the kernel may drop a frame after the
+/// program has stamped it.
 const MOST_PASSED_OVER: u64 = 64;
 
-/// The times of frames, in the order in which they are read.
+/// The arrival times of frames, in read order.
 #[derive(Debug)]
 pub struct Arrivals {
     memory: Mapping,
     read: u64,
-    /// whether a stamp and a frame did not belong together: they do again when all frames have been read
+    /// whether a stamp did not match its frame; they match again once all frames have been read
     astray: bool,
     _map: Map,
     _program: Program,
 }
 
 impl Arrivals {
-    /// Stamp the frames of a tap from now on.
+    /// Start to stamp the frames of a TAP device.
     ///
     /// # Errors
-    /// When the kernel has no such programs, or does not allow one.
+    /// Fails if the kernel does not support such programs, or does not permit this program.
     pub fn of(tap: BorrowedFd<'_>) -> Result<Self, BpfError> {
         let map = Map::shared_with_us(u32::try_from(MEMORY_BYTES).unwrap_or(u32::MAX))?;
         let memory = map.map_memory(MEMORY_BYTES)?;
@@ -53,7 +55,7 @@ impl Arrivals {
         Ok(Self { memory, read: 0, astray: false, _map: map, _program: program })
     }
 
-    /// When the frame of so many bytes that was read just now came (ns); none when that is not known.
+    /// Return the arrival time of the frame of `frame_bytes` that was just read (ns); none if it is unknown.
     #[inline]
     pub fn next(&mut self, frame_bytes: usize) -> Option<u64> {
         let written = self.word(0).load(Ordering::Acquire);
@@ -71,7 +73,7 @@ impl Arrivals {
         None
     }
 
-    /// All frames that came have been read.
+    /// Resynchronize stamps and frames after all queued frames have been read.
     pub fn all_read(&mut self) {
         if self.astray {
             self.astray = false;
@@ -81,19 +83,20 @@ impl Arrivals {
 
     fn publish(&mut self, read: u64) {
         self.read = read;
-        // The program compares it with what it wrote: later is safe, it refuses the sooner.
+        // The program compares this count with the number of written stamps: an old value is safe, because the
+        // program then drops frames earlier.
         self.word(1).store(read, Ordering::Release);
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < MEMORY_BYTES / 8, "a word of the stamps");
-        // SAFETY: the mapping is page-aligned, lives as long as `self`, and has this word; the kernel's program uses it as one
-        // word as well.
+        // SAFETY: the mapping is page-aligned, lives as long as `self`, and contains this word; the kernel's program
+        // also accesses it as one word.
         unsafe { &*self.memory.start().cast::<AtomicU64>().add(index) }
     }
 }
 
-/// Number the frame, write the time and its length in its place, and let it pass whole.
+/// Assemble the program that numbers the frame, writes time and length to its slot, and passes the whole frame.
 fn instructions(map: i32) -> Vec<[u8; 8]> {
     use Register::{R0, R1, R2, R3, R7, R8, R9};
     let mut program = Assembler::default();

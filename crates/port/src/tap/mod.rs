@@ -1,4 +1,5 @@
-//! A tap as an end of a wire: whole super-frames go in and come out, each with the header that says what it stands for.
+//! A TAP device as one end of an emulated link: super-frames are read and written without segmentation, each with a
+//! `virtio_net_hdr`.
 
 mod arrivals;
 
@@ -14,18 +15,18 @@ use crate::error::PortError;
 
 const _: () = assert!(STAMPS == QUEUE_FRAMES as usize, "a stamp for each frame that may wait");
 
-/// At the kernel's default of 500, TCP at 10 Gbit/s and more loses thousands of segments a second to a reader that waits
-/// for a CPU (frames).
+/// Queue length of the TAP device: with the kernel's default of 500, TCP at 10 Gbit/s or more loses thousands of
+/// segments a second when the reader waits for a CPU (frames).
 const QUEUE_FRAMES: u16 = 16_384;
 
-/// struct `virtio_net_hdr`, before each frame (bytes).
+/// Length of struct `virtio_net_hdr`, before each frame (bytes).
 pub(crate) const TAP_HEADER_BYTES: usize = 10;
 
-/// A tap interface, gone when dropped.
+/// A TAP interface, removed on drop.
 #[derive(Debug)]
 pub struct TapPort {
     file: File,
-    /// Whether super-frames of UDP come whole; the kernel cuts them up otherwise.
+    /// Whether UDP super-frames are read without segmentation; otherwise the kernel segments them.
     pub udp_super_frames: bool,
     arrivals: Result<Arrivals, BpfError>,
 }
@@ -33,28 +34,28 @@ pub struct TapPort {
 /// A frame that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapFrame {
-    /// With the header before it (bytes).
+    /// Length with the `virtio_net_hdr` (bytes).
     pub length: usize,
-    /// When it came, by the kernel's stamp; none: it gave none (ns).
+    /// Arrival time from the kernel's stamp; none without a stamp (ns).
     pub came_ns: Option<u64>,
 }
 
-/// What became of a frame that was given to a tap.
+/// The result of writing a frame to a TAP device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Given {
-    /// The stack has it.
+    /// The stack has accepted the frame.
     Taken,
-    /// The interface is down, or the frame is none: not to be tried again.
+    /// The frame was refused, because the interface is down or the frame is invalid; do not retry.
     Refused,
-    /// Not now.
+    /// The kernel is out of buffers; retry later.
     Busy,
 }
 
 impl TapPort {
-    /// Make the interface `name` in the calling thread's namespace.
+    /// Create the interface `name` in the calling thread's namespace.
     ///
     /// # Errors
-    /// When there is one of that name, the kernel has no taps, or a right is missing.
+    /// Fails if the name exists, the kernel has no TAP support, or a permission is missing.
     pub fn open(name: &str, what: Unfinished) -> Result<Self, PortError> {
         let kind = TapKind { vnet_header: true, multi_queue: false, never_waits: true };
         let doing = "making a tap";
@@ -63,7 +64,8 @@ impl TapPort {
         tap::unlimited_writes(file.as_fd()).map_err(refused("TUNSETSNDBUF"))?;
         let udp_super_frames = tap::take_unfinished(file.as_fd(), what).map_err(refused("TUNSETOFFLOAD"))?;
         match tap::set_queue_frames(name, QUEUE_FRAMES) {
-            // The kernel lets an ordinary user do this by netlink alone: who brings the interface up does it there.
+            // An unprivileged user can set the queue length by netlink only; the code that brings the interface up
+            // does this.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}
             done => done.map_err(refused("SIOCSIFTXQLEN"))?,
         }
@@ -71,10 +73,10 @@ impl TapPort {
         Ok(Self { file, udp_super_frames, arrivals })
     }
 
-    /// Take a frame that left the interface, its header before it; none when no more came.
+    /// Read a frame that the interface sent, preceded by its `virtio_net_hdr`; return none if no frame is queued.
     ///
     /// # Errors
-    /// When the interface has gone.
+    /// Fails if the interface is gone.
     pub fn read(&mut self, room: &mut [u8]) -> Result<Option<TapFrame>, PortError> {
         let arrivals = self.arrivals.as_mut().ok();
         match self.file.read(room) {
@@ -90,15 +92,15 @@ impl TapPort {
         }
     }
 
-    /// Why the kernel does not stamp frames as they come; none: it does.
+    /// Return the reason why the kernel does not stamp arriving frames; none if the kernel stamps them.
     pub fn unstamped(&self) -> Option<String> {
         self.arrivals.as_ref().err().map(ToString::to_string)
     }
 
-    /// Let a frame arrive at the interface: its header, and what stands behind that.
+    /// Deliver a frame to the interface, from `header` and `rest`.
     ///
     /// # Errors
-    /// When the interface has gone.
+    /// Fails if the interface is gone.
     pub fn write(&mut self, header: &[u8], rest: &[u8]) -> Result<Given, PortError> {
         let written = if header.is_empty() {
             self.file.write(rest)
@@ -115,7 +117,7 @@ impl TapPort {
         }
     }
 
-    /// To wait for frames.
+    /// Return the file descriptor on which to wait for frames.
     pub fn fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }

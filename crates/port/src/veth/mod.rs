@@ -1,7 +1,9 @@
-//! A veth pair as an end of a wire: frames that leave its near end are read from the ring of an `AF_XDP` socket, and those that
-//! arrive there are sent by the far end, many by one call. For frames that come apart; super-frames need a tap.
+//! A veth pair as one end of an emulated link: frames sent by the near end are read from the ring of an `AF_XDP` socket
+//! on the far end, and the far end sends the frames for the near end, many per system call. For links without
+//! super-frames; super-frames need a TAP device.
 //!
-//! How they are sent is decided once, so that none overtakes another: the kernel has a queue for each way.
+//! The send path (`AF_XDP` or live frames) is fixed per batch, so that no frame overtakes another: the kernel has a
+//! separate queue for each path.
 
 mod pair;
 
@@ -16,35 +18,36 @@ use crate::port::{RxPort, StampedBy, TxPort};
 use crate::tap::{Given, TapFrame, TAP_HEADER_BYTES};
 use crate::xdp::{AfXdp, AfXdpRx, AfXdpTx, Direction};
 
-/// As many are taken from the ring at once.
+/// Maximum number of frames read from the ring at once.
 const READ_BATCH: usize = 64;
-/// Where frames may be joined, so many and more are sent as live frames: the stack takes them in together.
+/// Minimum batch that is sent as live frames if GRO may merge frames: the stack then receives the batch together.
 const LIVE_FROM: usize = 16;
-/// And no more by one call: larger calls send no copies, but pages that have to come back (see `bpf::live`).
+/// Maximum number of live frames per call: a larger call sends the original pages instead of copies, and these pages
+/// have to return (see `bpf::live`).
 const LIVE_MOST: usize = 240;
 
-/// The end, gone when dropped.
+/// One end of an emulated link on a veth pair, removed on drop.
 #[derive(Debug)]
 pub struct VethPort {
     rx: AfXdpRx,
     tx: AfXdpTx,
     live: Option<BpfLiveTx>,
     eye: InterfaceEye,
-    /// In the ring's batch: the next frame, and how many there are.
+    /// Next frame of the ring's batch, and the batch size.
     next: usize,
     count: usize,
-    /// Frames given since the last call.
+    /// Number of frames written since the last flush.
     waiting: usize,
-    /// Whether they are to be sent as live frames.
+    /// Whether the frames of this batch are sent as live frames.
     by_live: bool,
     _pair: Pair,
 }
 
 impl VethPort {
-    /// Make the interface `name` in the calling thread's namespace, for frames of up to `frame_bytes`.
+    /// Create the interface `name` in the calling thread's namespace, for frames of up to `frame_bytes`.
     ///
     /// # Errors
-    /// When there is one of that name, the frames are too long, the kernel has none of this, or a right is missing.
+    /// Fails if the name exists, the frames are too long, the kernel lacks a feature, or a permission is missing.
     pub fn open(name: &str, frame_bytes: usize, arrival: Arrival) -> Result<Self, PortError> {
         let (pair, (tx, rx, live, eye)) = Pair::new(name, frame_bytes, arrival, || {
             let port = AfXdp { frame_bytes, ..AfXdp::new(FAR, Direction::Both) };
@@ -58,10 +61,10 @@ impl VethPort {
         Ok(Self { rx, tx, live, eye, next: 0, count: 0, waiting: 0, by_live: false, _pair: pair })
     }
 
-    /// Take a frame that left the interface, a tap's header before it; none when no more came.
+    /// Read a frame that the interface sent, preceded by a `virtio_net_hdr`; return none if no frame is queued.
     ///
     /// # Errors
-    /// When the interface has gone.
+    /// Fails if the interface is gone.
     pub fn read(&mut self, room: &mut [u8]) -> Result<Option<TapFrame>, PortError> {
         if self.next == self.count {
             (self.next, self.count) = (0, self.rx.poll(READ_BATCH)?);
@@ -78,22 +81,23 @@ impl VethPort {
         Ok(Some(TapFrame { length, came_ns }))
     }
 
-    /// Whether frames were taken from the ring that have not been read: they end no wait.
+    /// Whether frames of the ring's batch are unread; `poll` on the file descriptor does not report them.
     pub const fn has_more(&self) -> bool {
         self.next < self.count
     }
 
-    /// So many frames are about to be given.
+    /// Announce that `frames` frames will be written.
     pub fn expect(&mut self, frames: usize) {
         if self.waiting == 0 {
             self.by_live = self.live.is_some() && frames >= LIVE_FROM;
         }
     }
 
-    /// Let a frame arrive at the interface, at the next `flush`: a tap's header or none, and what stands behind that.
+    /// Deliver a frame to the interface at the next `flush`: `header` is a `virtio_net_hdr` with frame headers, or
+    /// empty if `rest` contains all.
     ///
     /// # Errors
-    /// When the interface has gone.
+    /// Fails if the interface is gone.
     pub fn write(&mut self, header: &[u8], rest: &[u8]) -> Result<Given, PortError> {
         let (head, rest) = match header.get(TAP_HEADER_BYTES..) {
             Some(head) => (head, rest),
@@ -122,10 +126,10 @@ impl VethPort {
         Ok(Given::Taken)
     }
 
-    /// Send what was given.
+    /// Send the written frames.
     ///
     /// # Errors
-    /// When the interface has gone.
+    /// Fails if the interface is gone.
     pub fn flush(&mut self) -> Result<(), PortError> {
         if self.waiting == 0 {
             return Ok(());
@@ -143,29 +147,29 @@ impl VethPort {
         Ok(())
     }
 
-    /// Frames that the interface did not take, since it was made: it was down.
+    /// Return the number of frames that the interface, since it was created, refused because it was down.
     ///
     /// # Errors
-    /// When it has gone.
+    /// Fails if the interface is gone.
     pub fn refused_frames(&self) -> Result<u64, PortError> {
         Ok(self.eye.look()?.counters.tx_dropped)
     }
 
-    /// Frames that left the interface and found no room in the ring, since it was made.
+    /// Return the number of frames that the interface sent since it was created and that did not fit into the ring.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// Fails if the kernel does not return its counters.
     pub fn unread_frames(&mut self) -> Result<u64, PortError> {
         Ok(self.rx.stats()?.dropped_frames)
     }
 
-    /// The ways that frames take: out of the interface, and into it.
+    /// Return the paths of frames out of the interface and into it.
     pub fn path(&self) -> String {
         let sends = self.live.as_ref().map_or_else(|| self.tx.path(), TxPort::path);
         format!("{}, {}", self.rx.path().name, sends.name)
     }
 
-    /// To wait for frames.
+    /// Return the file descriptor on which to wait for frames.
     pub fn fd(&self) -> RawFd {
         self.rx.fd()
     }

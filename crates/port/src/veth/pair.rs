@@ -1,5 +1,5 @@
-//! A veth pair whose far end is in a network namespace that only this process knows: gone when it is dropped, and with the
-//! process in any case.
+//! A veth pair with its far end in a private network namespace of this process; it is removed on drop, and by the
+//! kernel when the process ends.
 
 use std::fs::File;
 use std::io;
@@ -11,16 +11,16 @@ use crate::error::PortError;
 use crate::interface::{link_request, Interface, IFLA_IFNAME, IFLA_MTU, NLA_F_NESTED};
 use crate::route::{route_socket, Request};
 
-/// How frames arrive at the interface.
+/// The delivery of frames to the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// Each by itself, as soon as it is sent.
+    /// Frames are delivered individually, as soon as they are sent.
     Apart,
-    /// Those that are sent together may be joined by the stack (GRO), which costs it less: for streams.
+    /// Frames sent together may be merged by the stack (GRO), which reduces its cost; for streams.
     Joined,
 }
 
-/// The far end's name, in its namespace.
+/// Name of the far end in its namespace.
 pub const FAR: &str = "far";
 
 const IFLA_LINKINFO: u16 = 18;
@@ -31,32 +31,32 @@ const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
 const VETH_INFO_PEER: u16 = 1;
 
-/// What is put behind a packet of IP at most is a frame of so much more (bytes).
+/// Length of the Ethernet header: frame length minus MTU (bytes).
 const ETHERNET_BYTES: usize = 14;
 
-/// What is not left to the other end, which hands frames on as they are: checksums, and tags beside the frame; nor, therefore,
-/// super-frames. A far end without TSO gives all frames to the queue of the near end's NAPI, live ones or not; with TSO those
-/// of a socket take the shorter way by the CPU's own queue (`veth_skb_is_eligible_for_gro`).
+/// Offloads disabled on an end, because the far end forwards frames unchanged: checksums and out-of-band VLAN tags,
+/// and with them TSO. If the far end has no TSO, all its frames, live or not, go to the NAPI queue of the near end;
+/// with TSO, frames of a socket use the CPU's backlog queue (`veth_skb_is_eligible_for_gro`).
 const UNFINISHED: [(&str, bool); 4] = [
     ("tx-checksum-ip-generic", false),
     ("tx-checksum-sctp", false),
     ("tx-vlan-hw-insert", false),
     ("tx-vlan-stag-hw-insert", false),
 ];
-/// Without it the near end takes in no frames that come without a packet buffer of the stack (its NAPI is off).
+/// Feature that enables NAPI on the near end; without NAPI, this end drops frames that have no skb.
 const TAKES_IN: [(&str, bool); 1] = [("rx-gro", true)];
 
-/// The pair.
+/// A veth pair.
 #[derive(Debug)]
 pub struct Pair {
-    /// To remove the near end: its number, and a socket of its namespace.
+    /// Index of the near end and a netlink socket in its namespace, for removal.
     near: (u32, OwnedFd),
     namespace: File,
 }
 
 impl Pair {
-    /// Make the near end `name` in the calling thread's namespace, for frames of up to `frame_bytes`, and do `work` in the far
-    /// end's.
+    /// Create the near end `name` in the calling thread's namespace, for frames of up to `frame_bytes`, and run
+    /// `work` in the namespace of the far end.
     pub fn new<T: Send>(
         name: &str,
         frame_bytes: usize,
@@ -87,7 +87,7 @@ impl Pair {
 }
 
 impl Drop for Pair {
-    /// The namespace goes some time later, and the name is to be free at once.
+    /// Remove the pair at once: the namespace ends some time later, but the name must be free now.
     fn drop(&mut self) {
         let _ = link_request(libc::RTM_DELLINK, libc::NLM_F_ACK, self.near.0).exchange(&self.near.1);
     }
@@ -102,7 +102,7 @@ fn make(name: &str, frame_bytes: usize, namespace: &File, socket: &OwnedFd) -> i
     let named = |request: Request, name: &str| {
         single(request.attribute(IFLA_IFNAME, &[name.as_bytes(), &[0]].concat()))
     };
-    // struct ifinfomsg comes before the attributes of the peer, too.
+    // The attributes of the peer also follow a struct ifinfomsg.
     let peer = named(Request::inner(&[0; 16]), FAR)
         .attribute(IFLA_MTU, &mtu)
         .attribute(IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
@@ -117,7 +117,7 @@ fn make(name: &str, frame_bytes: usize, namespace: &File, socket: &OwnedFd) -> i
         .map(drop)
 }
 
-/// A new namespace whose interfaces say nothing of their own.
+/// Create a network namespace without IPv6, whose interfaces send no frames by themselves.
 fn quiet_network() -> io::Result<File> {
     let namespace = thread::new_network()?;
     match std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1") {
@@ -126,7 +126,7 @@ fn quiet_network() -> io::Result<File> {
     }
 }
 
-/// Do `work` in a thread that ends with it: the calling one stays in its namespace.
+/// Run `work` in a temporary thread, so that the calling thread stays in its namespace.
 fn in_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         scope.spawn(work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -1,4 +1,4 @@
-//! Where a watch hangs: on a link of its own where the kernel has these (6.6), else as a filter of clsact.
+//! The attachment of a watch program: by a TCX link where the kernel supports it (6.6), else as a clsact filter.
 
 use std::io;
 
@@ -7,28 +7,28 @@ use iolab_sys::bpf::{Link, Place, Program};
 use super::clsact::{Filter, EGRESS, INGRESS};
 use crate::error::PortError;
 
-/// On which side of the stack packets are seen.
+/// The hook at which packets are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hook {
-    /// as they come in: after XDP, and after packets were joined (GRO)
+    /// On ingress: after XDP and GRO.
     Ingress,
-    /// as they leave: before they are queued and shaped
+    /// On egress: before the queueing discipline.
     Egress,
 }
 
-/// By what the kernel runs the program.
+/// The attachment mechanism of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
-    /// a link, which ends with this process
+    /// A TCX link, which ends with this process.
     Tcx,
-    /// a filter of clsact, which stays until somebody takes it off
+    /// A clsact filter, which stays attached until it is removed.
     Clsact,
 }
 
-/// A program on an interface, until dropped.
+/// A program attached to an interface until drop.
 #[derive(Debug)]
 pub(super) enum Attachment {
-    // Nothing reads them: what they hold goes when they are dropped.
+    // The fields are only dropped, never read.
     Link(#[allow(dead_code)] Link),
     Filter(#[allow(dead_code)] Filter),
 }
@@ -54,7 +54,7 @@ impl Attachment {
     }
 }
 
-/// What kernels answer that have no such links.
+/// Whether the error means that the kernel does not support TCX links.
 fn is_unknown(seen: &io::Error) -> bool {
     matches!(seen.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }

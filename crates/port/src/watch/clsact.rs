@@ -1,4 +1,5 @@
-//! A program as a filter of clsact, for kernels without links for it: what `tc filter add ... bpf direct-action` does.
+//! Attachment of a program as a clsact filter, for kernels without TCX links; equivalent to `tc filter add ... bpf
+//! direct-action`.
 
 use std::os::fd::OwnedFd;
 
@@ -10,13 +11,13 @@ use crate::route::{route_socket, Request};
 const DOING: &str = "watching an interface by clsact";
 const CLSACT: u32 = 0xffff_fff1;
 const HANDLE: u32 = 0xffff_0000;
-/// Where packets come in.
+/// Parent handle of the ingress hook.
 pub(super) const INGRESS: u32 = 0xffff_fff2;
-/// Where packets leave.
+/// Parent handle of the egress hook.
 pub(super) const EGRESS: u32 = 0xffff_fff3;
-/// Before other filters, which go on looking at the packet.
+/// Filter priority: before other filters, which still process the packet.
 const PREFERENCE: u32 = 1;
-/// Which of the filters of that preference is ours, at which nobody else's is likely to be.
+/// Filter handle that other filters are unlikely to use.
 const NUMBER: u32 = 0x1a0b;
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
@@ -25,7 +26,7 @@ const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_FLAGS: u16 = 8;
 const DIRECT_ACTION: u32 = 1;
 
-/// A filter, taken off when dropped, and clsact with it where nobody had it before.
+/// A filter, removed on drop together with clsact if this process added it.
 #[derive(Debug)]
 pub(super) struct Filter {
     socket: OwnedFd,
@@ -65,7 +66,7 @@ impl Drop for Filter {
         let protocol = u32::from(u16::try_from(libc::ETH_P_ALL).unwrap_or(3).to_be());
         let ours = about(self.index, NUMBER, self.parent, PREFERENCE << 16 | protocol);
         let filter = Request::new(libc::RTM_DELTFILTER, libc::NLM_F_ACK, &ours).attribute(TCA_KIND, b"bpf\0");
-        // Nobody is left to tell when this fails: the interface has gone.
+        // A drop cannot report an error; the request fails if the interface is gone.
         let _ = filter.exchange(&self.socket);
         if self.made_clsact {
             let clsact = about(self.index, HANDLE, CLSACT, 0);
@@ -74,7 +75,7 @@ impl Drop for Filter {
     }
 }
 
-/// A struct tcmsg.
+/// Build a struct tcmsg.
 fn about(index: u32, handle: u32, parent: u32, info: u32) -> [u8; 20] {
     let mut bytes = [0; 20];
     for (place, word) in bytes[4..].chunks_exact_mut(4).zip([index, handle, parent, info]) {

@@ -1,4 +1,4 @@
-//! Flows: who is counted apart, and by what. The first ones that come have a place each, all others share the last.
+//! Flow counters: the first flows have separate slots, all later flows share the last slot.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::RawFd;
@@ -8,7 +8,7 @@ use iolab_sys::bpf::{Assembler, Condition, Helper, Operation, Register, Width};
 use super::packet::{ethernet_type, read, ETHERNET_BYTES, TCP, UDP};
 use super::{shared, FLOW_RING, FLOW_SLOTS};
 
-/// Where a program tells flows apart.
+/// The maps and settings for counting flows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FlowMaps {
     pub(super) places: RawFd,
@@ -17,18 +17,18 @@ pub(super) struct FlowMaps {
     pub(super) most: u32,
 }
 
-/// What a flow is known by. Frames that are no IP are one flow, with protocol 0.
+/// The identity of a flow. Non-IP frames are one flow, with protocol 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FlowKey {
-    /// the sender's address
+    /// Source address.
     pub source: IpAddr,
-    /// the receiver's address
+    /// Destination address.
     pub destination: IpAddr,
-    /// the sender's port; 0 where the protocol has none
+    /// Source port; 0 if the protocol has no ports.
     pub source_port: u16,
-    /// the receiver's port
+    /// Destination port.
     pub destination_port: u16,
-    /// number of the protocol (IANA)
+    /// IP protocol number (IANA).
     pub protocol: u8,
 }
 
@@ -51,15 +51,15 @@ impl FlowKey {
     }
 }
 
-/// The key on the stack while a packet is looked at.
+/// Stack offset of the key while a packet is processed.
 const KEY: i16 = -80;
 const PLACE: i16 = -88;
 const SCRATCH: i16 = -96;
 const PROTOCOL: i16 = 16;
-/// More fragments follow, or this is not the first (RFC 791).
+/// Mask of the flag MF and the fragment offset (RFC 791): nonzero in a fragment.
 const FRAGMENT: u16 = 0x3fff;
 
-/// Counts R9 for its flow in the window of the microsecond R8; both stay as they are.
+/// Emit code that adds R9 to the packet's flow in the window of the microsecond R8; both registers are preserved.
 pub(super) fn count(program: &mut Assembler, maps: FlowMaps, words: i32) {
     use Register::{R0, R1, R10, R2, R3, R8, R9};
     let (found, place) = (program.label(), program.label());
@@ -87,14 +87,15 @@ pub(super) fn count(program: &mut Assembler, maps: FlowMaps, words: i32) {
     program.add_atomically(R3, 0, R9);
 }
 
-/// Gives the key on the stack the next place, or that of the rest; the place is then on the stack.
+/// Emit code that assigns the next free slot to the key on the stack, or the shared slot; the slot number is stored
+/// on the stack.
 fn new_place(program: &mut Assembler, maps: FlowMaps, words: i32) {
     use Register::{R0, R1, R10, R2, R3, R4, R7};
     let done = program.label();
     let last = i32::try_from(FLOW_SLOTS - 1).unwrap_or(0);
     let most = i32::try_from(maps.most).unwrap_or(last);
     program.store_value(Width::Double, R10, PLACE, last);
-    // Where all places are given, nothing more is counted: the number must not come round.
+    // If all slots are assigned, the counter is not increased, so the counter cannot wrap around.
     program.load(Width::Double, R1, R7, shared::FLOWS);
     program.jump_if(R1, Condition::AtLeast, most, done);
     program.compute(Operation::Move, R1, 1);
@@ -121,7 +122,7 @@ fn new_place(program: &mut Assembler, maps: FlowMaps, words: i32) {
     program.bind(done);
 }
 
-/// Makes the key of the packet R6 on the stack; what cannot be read stays zero.
+/// Emit code that builds the key of the packet R6 on the stack; unreadable fields stay zero.
 fn key(program: &mut Assembler) {
     use Register::{R0, R10, R2, R6};
     const LAYER_3: i16 = SCRATCH;
@@ -147,7 +148,7 @@ fn key(program: &mut Assembler) {
         program.compute(Operation::Add, R2, at);
         read(program, place, bytes, made);
     }
-    // Of the fragments of a packet only the first has ports, so none is looked at.
+    // Only the first fragment of a packet has ports, so the ports of all fragments are ignored.
     program.load(Width::Double, R2, R10, LAYER_3);
     program.compute(Operation::Add, R2, 6);
     read(program, READ, 2, made);
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_as_the_program_writes_it() {
+    fn flow_key_written_by_the_program_is_parsed_correctly() {
         let mut bytes = [0; shared::KEY_BYTES];
         bytes[..4].copy_from_slice(&[198, 18, 0, 1]);
         bytes[16..20].copy_from_slice(&[198, 18, 0, 2]);

@@ -1,4 +1,4 @@
-//! The program of a watch and its memory, as this process sees them.
+//! The program of a watch and its shared memory, from the side of this process.
 
 use super::flows::FlowMaps;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,27 +14,27 @@ use super::{shared, FLOW_RING, FLOW_SLOTS, FRAME_BITS, RING_US};
 use crate::error::PortError;
 use crate::interface::Interface;
 
-/// The reader stays so far behind the clock: a program that was interrupted after it had asked for the time still finds its
-/// bin unread. (us)
+/// Time by which the reader stays behind the clock: a program that was interrupted after reading the clock can still
+/// write its bin before the reader reads it (us).
 pub const LAG_US: u64 = 100_000;
 
-/// What a program counted beside the bins.
+/// Counters of a program in addition to the bins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Beyond {
-    /// bytes of headers and tags in the bins that the packets of the stack did not have
+    /// Bytes of headers and VLAN tags that the bins include but the packets of the stack do not.
     pub added_bytes: u64,
-    /// frames in the bins beyond the packets of the stack
+    /// Frames that the bins include in excess of the packets of the stack, from segmentation.
     pub added_frames: u64,
-    /// frames that are in no bin, since the reader was too far behind
+    /// Frames in no bin, because the reader was too far behind.
     pub lost_frames: u64,
-    /// their bytes
+    /// Bytes of the frames in no bin.
     pub lost_bytes: u64,
-    /// of packets that were given to another CPU, those without a stamp from before: they are in the bins of when that CPU
-    /// looked at them; nothing where packets stay on the CPU on which they came
+    /// Frames whose packet the kernel steered to a different CPU without a timestamp: these frames are in the bin of
+    /// the time when that CPU processed them. There are no such frames if packets stay on the receiving CPU.
     pub unstamped_frames: Option<u64>,
 }
 
-/// A program that counts what passes an interface, until dropped.
+/// A program that counts the traffic of an interface until drop.
 #[derive(Debug)]
 pub struct KernelWatch {
     attachment: Option<Attachment>,
@@ -57,12 +57,12 @@ struct FlowBins {
 }
 
 impl KernelWatch {
-    /// Hangs a program on an interface of the calling thread's namespace; with a window (us) it counts up to `MOST_FLOWS` flows
-    /// apart. Where the kernel gives packets to other CPUs, times are those of its stamps from before that. Needs the
-    /// namespace's own `/sys`.
+    /// Attach a program to an interface of the calling thread's namespace; with a maximum number of flows (up to
+    /// `MOST_FLOWS`) and a window (us), it also counts flows. If the kernel steers packets to other CPUs, times are
+    /// kernel timestamps from before the steering. Needs a `/sys` of this namespace.
     ///
     /// # Errors
-    /// When there is no such interface, or the kernel refuses.
+    /// Fails if the interface does not exist, or the kernel refuses.
     pub fn open(name: &str, hook: Hook, flows: Option<(usize, u32)>) -> Result<Self, PortError> {
         let interface = Interface::find(name)?;
         let memory = |bytes: usize| {
@@ -103,10 +103,10 @@ impl KernelWatch {
         Ok(this)
     }
 
-    /// A program on an interface that does nothing, for as long as what is returned lives.
+    /// Attach a program that does nothing, for the lifetime of the returned value.
     ///
     /// # Errors
-    /// As `open`.
+    /// Fails under the same conditions as `open`.
     pub fn idle(name: &str, hook: Hook) -> Result<impl std::fmt::Debug, PortError> {
         let interface = Interface::find(name)?;
         let program = Program::load_classifier("iolab_idle", &program::idle())?;
@@ -119,36 +119,36 @@ impl KernelWatch {
         if let Some(flows) = &mut self.flow_bins {
             flows.read = now_us / flows.window_us;
         }
-        // Relaxed: the program is not there yet.
+        // Relaxed: the program is not attached yet.
         self.word(shared::BASE_US).store(now_us, Ordering::Relaxed);
         self.tell_offset();
     }
 
-    /// What the stamps are ahead of the program's clock.
+    /// Store the offset between the timestamps and the program's clock.
     fn tell_offset(&self) {
         if let Some(stamps) = &self.stamps {
-            // Relaxed: a word by itself.
+            // Relaxed: the word is independent of other data.
             self.word(shared::STAMPS_AHEAD_NS).store(stamps.ahead_ns(), Ordering::Relaxed);
         }
     }
 
-    /// By what the kernel runs the program.
+    /// Return the attachment mechanism of the program.
     pub const fn mechanism(&self) -> Mechanism {
         self.mechanism
     }
 
-    /// Where it begins to count. (us, monotonic)
+    /// Return the time up to which bins have been read (us, monotonic).
     pub const fn read_us(&self) -> u64 {
         self.read_us
     }
 
-    /// Takes the program off the interface; what it counted can still be read.
+    /// Detach the program from the interface; its counts can still be read.
     pub fn detach(&mut self) {
         self.attachment = None;
     }
 
-    /// Gives every microsecond before `until_us` in which something passed, in order, and every window of a flow likewise. What
-    /// comes after it with an earlier time is counted as lost.
+    /// Call `bin` for every nonempty microsecond before `until_us`, in order, and `flow` for every nonempty window of a
+    /// flow. Packets that arrive later with an earlier time count as lost.
     pub fn read(
         &mut self,
         until_us: u64,
@@ -158,7 +158,8 @@ impl KernelWatch {
         if until_us <= self.read_us {
             return;
         }
-        // Release: pairs with the address dependency of the program's load; a bin is read only once nobody counts in it.
+        // Release: pairs with the address dependency of the program's load; a bin is read only after all programs
+        // have finished adding to it.
         let until_us = until_us.min(self.read_us + RING_US);
         for us in self.read_us..until_us {
             let place = cell(&self.bins, (us % RING_US) as usize);
@@ -198,7 +199,7 @@ impl KernelWatch {
         usize::try_from(self.word(shared::FLOWS).load(Ordering::Relaxed)).unwrap_or(most).min(most)
     }
 
-    /// The flows that have a place of their own, by number; the last number of all stands for the rest.
+    /// Return the flows with a separate slot, by number; the last slot number stands for all other flows.
     pub fn flows(&self) -> Vec<FlowKey> {
         let read = |number: usize| {
             let mut bytes = [0; shared::KEY_BYTES];
@@ -213,7 +214,7 @@ impl KernelWatch {
         (0..self.known_flows()).map(read).collect()
     }
 
-    /// What was counted beside the bins.
+    /// Return the counters in addition to the bins.
     pub fn beyond(&self) -> Beyond {
         let read = |at| self.word(at).load(Ordering::Relaxed);
         Beyond {
@@ -230,10 +231,11 @@ impl KernelWatch {
     }
 }
 
-/// A word of memory that is shared with the kernel.
+/// Return a word of memory that is shared with the kernel.
 fn cell(memory: &Mapping, number: usize) -> &AtomicU64 {
     assert!((number + 1) * 8 <= memory.bytes(), "a word outside of the memory");
-    // SAFETY: inside of the mapping (just checked), aligned as pages are, and both sides use words atomically.
+    // SAFETY: inside the mapping (checked above), aligned because mappings are page-aligned, and kernel and process
+    // access the word atomically.
     unsafe { AtomicU64::from_ptr(memory.start().cast::<u64>().add(number)) }
 }
 

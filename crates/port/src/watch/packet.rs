@@ -1,4 +1,4 @@
-//! What programs read of a packet.
+//! Code that programs share for reading packets.
 
 use iolab_sys::bpf::{Assembler, Condition, Helper, Label, Operation, Register};
 
@@ -6,12 +6,13 @@ pub(super) const ETHERNET_BYTES: i32 = 14;
 pub(super) const TCP: i32 = 6;
 pub(super) const UDP: i32 = 17;
 
-/// Ethernet types as a load of two bytes gives them on this computer.
+/// Return an Ethernet type as loaded from two bytes of a packet, in the host's byte order.
 pub(super) fn ethernet_type(number: u16) -> i32 {
     i32::from(u16::from_ne_bytes(number.to_be_bytes()))
 }
 
-/// Reads `bytes` of the packet from R2 on to `at` of the stack.
+/// Emit code that reads `bytes` bytes of the packet, from offset R2, to stack offset `at`; jump to `unknown` on
+/// failure.
 pub(super) fn read(program: &mut Assembler, at: i16, bytes: i32, unknown: Label) {
     use Register::{R0, R1, R10, R3, R4, R6};
     program.combine(Operation::Move, R1, R6);

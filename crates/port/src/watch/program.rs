@@ -1,5 +1,5 @@
-//! The instructions of a watch: the time, the bin, one addition. Only packets that stand for several frames, or have a tag
-//! beside their bytes, take the longer way.
+//! The instructions of a watch program: read the clock, find the bin, add once. Only super-frames and packets with an
+//! out-of-band VLAN tag take a longer code path.
 
 use std::os::fd::RawFd;
 
@@ -9,7 +9,7 @@ use super::flows::{self, FlowMaps};
 use super::packet::{ethernet_type, read, ETHERNET_BYTES, TCP, UDP};
 use super::{shared, FLOW_RING, FLOW_SLOTS, FRAME_BITS, RING_US};
 
-/// Fields of struct __`sk_buff`. (bytes from its start)
+/// Offsets of the fields of struct __`sk_buff` (bytes).
 mod context {
     pub(super) const LEN: i16 = 0;
     pub(super) const PROTOCOL: i16 = 16;
@@ -19,38 +19,40 @@ mod context {
     pub(super) const GSO_SIZE: i16 = 176;
 }
 
-/// `TC_ACT_UNSPEC` and `TCX_NEXT`: what would happen without the program.
+/// `TC_ACT_UNSPEC` and `TCX_NEXT`: continue as without the program.
 const GO_ON: i32 = -1;
 
 const VLAN_BYTES: i32 = 4;
 
-/// n / 125 = n * RECIPROCAL >> 35 for every n below 2^32: a division costs more than all of the rest.
+/// Reciprocal of 125: n / 125 = n * RECIPROCAL >> 35 for every n below 2^32; a division would cost more than all
+/// other instructions.
 const RECIPROCAL: i32 = 0x1062_4dd3;
 const RECIPROCAL_SHIFT: i32 = 35;
-/// A stamp is at most so old: less than the reader stays behind the clock. (ns)
+/// Maximum age of a timestamp, less than the time by which the reader stays behind the clock (ns).
 const OLDEST_STAMP_NS: i32 = 50_000_000;
-/// A stamp may seem to be so much newer than the clock: what the difference between the two clocks is uncertain by. (ns)
+/// Maximum time by which a timestamp may appear to be in the future: the uncertainty of the clock offset (ns).
 const NEWEST_STAMP_NS: i32 = 2_000;
 
-/// Where a program writes.
+/// The maps of the program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Maps {
     pub(super) bins: RawFd,
     pub(super) shared: RawFd,
-    /// whether frames have the stamps with which they came, before they were given to another CPU
+    /// Whether packets have timestamps from before they were steered to a different CPU.
     pub(super) stamped: bool,
-    /// of flows, where they are counted apart
+    /// Maps of the flow counters, if flows are counted.
     pub(super) flows: Option<FlowMaps>,
 }
 
-/// The program that does nothing: what a watch costs is measured beside it.
+/// Assemble the program that does nothing, the baseline for the cost of a watch.
 pub(super) fn idle() -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     program.exit_with(GO_ON);
     program.finish()
 }
 
-/// R6 is the packet, R7 the shared words, R8 the bin, R9 bytes and frames as one word.
+/// Assemble the counting program. Registers: R6 the packet, R7 the shared words, R8 the bin, R9 bytes and frames as
+/// one word.
 pub(super) fn instructions(maps: Maps) -> Vec<[u8; 8]> {
     use Register::{R0, R1, R2, R3, R6, R7, R8, R9};
     let mut program = Assembler::default();
@@ -69,7 +71,7 @@ pub(super) fn instructions(maps: Maps) -> Vec<[u8; 8]> {
     program.load(Width::Word, R9, R6, context::LEN);
     let room_us =
         maps.flows.map_or(RING_US, |flows| RING_US.min((FLOW_RING - 1) * u64::from(flows.window_us)));
-    // What came before the base is a very large number here.
+    // A time before the base wraps around to a very large number.
     program.jump_if(R0, Condition::AtLeast, i32::try_from(room_us * 1000).unwrap_or(i32::MAX), lost);
     program.compute(Operation::ShiftRight, R0, 3);
     program.compute(Operation::Multiply, R0, RECIPROCAL);
@@ -102,7 +104,8 @@ pub(super) fn instructions(maps: Maps) -> Vec<[u8; 8]> {
     program.finish()
 }
 
-/// R0, the time now, becomes that of the packet's stamp, where it has one: a time to send at is not shown here. (ns)
+/// Emit code that replaces the current time R0 with the packet's timestamp, if the timestamp is plausible (ns); on
+/// ingress the kernel does not show transmit times (EDT) in this field.
 fn time_of_stamp(program: &mut Assembler) {
     use Register::{R0, R1, R2, R3, R6, R7};
     let (stamped, done) = (program.label(), program.label());
@@ -112,7 +115,7 @@ fn time_of_stamp(program: &mut Assembler) {
     program.combine(Operation::Move, R3, R0);
     program.combine(Operation::Subtract, R3, R2);
     program.compute(Operation::Add, R3, NEWEST_STAMP_NS);
-    // A stamp of the future, and none at all, are of a very large age here.
+    // A timestamp in the future and a missing timestamp both give a very large age.
     program.jump_if(R3, Condition::AtMost, OLDEST_STAMP_NS + NEWEST_STAMP_NS, stamped);
     program.compute(Operation::Move, R1, 1);
     program.add_atomically(R7, shared::UNSTAMPED_FRAMES, R1);
@@ -122,7 +125,8 @@ fn time_of_stamp(program: &mut Assembler) {
     program.bind(done);
 }
 
-/// Super-frames become the frames that the wire would carry, and tags beside a packet's bytes are counted.
+/// Emit the code path that counts a super-frame as the frames that it becomes on the wire, and adds out-of-band VLAN
+/// tags.
 fn long_way(program: &mut Assembler, [segments, tagged, count]: [Label; 3]) {
     use Register::{R0, R1, R10, R2, R3, R6, R7, R9};
     const FRAMES: i16 = -8;
@@ -135,7 +139,7 @@ fn long_way(program: &mut Assembler, [segments, tagged, count]: [Label; 3]) {
     program.jump(add);
     program.bind(segments);
     program.store(Width::Double, R10, BEGAN, R9);
-    // How many the stack says, where the header cannot be read.
+    // If the header cannot be read, use the number of segments from the stack.
     program.load(Width::Word, R0, R6, context::GSO_SEGS);
     let known = program.label();
     program.jump_if(R0, Condition::NotEqual, 0, known);
@@ -176,7 +180,8 @@ fn long_way(program: &mut Assembler, [segments, tagged, count]: [Label; 3]) {
     program.jump(count);
 }
 
-/// Puts the length of Ethernet, IP and transport header at `at` of the stack; to `unknown` where it cannot be read.
+/// Emit code that stores the length of Ethernet, IP and transport header at stack offset `at`, or jumps to `unknown`
+/// if a header cannot be read.
 fn header_length(program: &mut Assembler, at: i16, unknown: Label) {
     use Register::{R0, R10, R2, R6};
     const READ: i16 = -32;
@@ -229,7 +234,7 @@ fn header_length(program: &mut Assembler, at: i16, unknown: Label) {
     program.store(Width::Double, R10, at, R0);
 }
 
-/// How large the maps' values are. (bytes)
+/// Sizes of the map values (bytes).
 #[expect(clippy::cast_possible_truncation, reason = "2^19")]
 pub(super) const BIN_BYTES: usize = RING_US as usize * 8;
 #[expect(clippy::cast_possible_truncation, reason = "2^15")]

@@ -1,5 +1,5 @@
-//! The kernel's stamps of packets that come in: it sets them before it gives a packet to another CPU (receive packet steering,
-//! Documentation/networking/scaling.rst), which may look at many at once, later.
+//! Kernel timestamps of received packets: the kernel sets them before it steers a packet to a different CPU (receive
+//! packet steering, Documentation/networking/scaling.rst), which may process many packets at once, later.
 
 use std::os::fd::OwnedFd;
 
@@ -8,10 +8,10 @@ use iolab_sys::socket;
 
 use crate::error::PortError;
 
-/// Measured twice, the offset between the clocks differs by less, unless somebody sets one. (ns)
+/// Maximum difference between two measurements of the clock offset, unless a clock was set (ns).
 const UNCERTAIN_NS: u64 = 1_000;
 
-/// Has the kernel stamp packets as they come in, for as long as it lives.
+/// Enables kernel timestamps of received packets until drop.
 #[derive(Debug)]
 pub(super) struct Stamps {
     _asks: OwnedFd,
@@ -19,7 +19,7 @@ pub(super) struct Stamps {
 }
 
 impl Stamps {
-    /// The kernel stamps all packets while one socket asks for it.
+    /// Enable timestamps with a socket option: the kernel stamps all packets while at least one socket requests it.
     pub(super) fn ask() -> Result<Self, PortError> {
         const DOING: &str = "asking the kernel for stamps";
         let asks =
@@ -29,12 +29,12 @@ impl Stamps {
         Ok(Self { _asks: asks, offset: RealtimeOffset::measure() })
     }
 
-    /// What stamps are ahead of the clock of bins, as a program subtracts it. (ns)
+    /// Return the offset of timestamps to the clock of the bins, in the form that a program subtracts (ns).
     pub(super) const fn ahead_ns(&self) -> u64 {
         u64::from_ne_bytes(self.offset.offset_ns.to_ne_bytes())
     }
 
-    /// Whether somebody has set the clock of the stamps.
+    /// Whether the clock of the timestamps has been set since the last measurement; if so, store the new offset.
     pub(super) fn look(&mut self) -> bool {
         let found = RealtimeOffset::measure();
         let set = found.offset_ns.abs_diff(self.offset.offset_ns) > UNCERTAIN_NS + found.error_ns;
@@ -45,7 +45,8 @@ impl Stamps {
     }
 }
 
-/// Whether packets of an interface are given to other CPUs than the one on which they came; so where `/sys` does not tell.
+/// Whether the kernel may steer packets of an interface to CPUs other than the receiving one; true if `/sys` has no
+/// information.
 pub(super) fn hands_over(name: &str) -> bool {
     let Ok(queues) = std::fs::read_dir(format!("/sys/class/net/{name}/queues")) else { return true };
     queues.flatten().any(|queue| {
@@ -55,7 +56,7 @@ pub(super) fn hands_over(name: &str) -> bool {
     })
 }
 
-/// Whether a mask or a number is another than none.
+/// Whether a mask or a number is nonzero.
 fn is_set(text: &str) -> bool {
     text.chars().any(|digit| digit.is_ascii_hexdigit() && digit != '0')
 }
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mask_with_any_cpu_hands_over() {
+    fn steering_mask_with_any_cpu_is_active() {
         assert_eq!(
             ["0", "00000000,00000000\n", "2\n", "00000001,00000000\n"].map(is_set),
             [false, false, true, true]

@@ -1,5 +1,5 @@
-//! Opens `AF_XDP` ports: checks the interface, makes a socket per queue, attaches the receiving program. Changes nothing
-//! on the interface when anything is refused.
+//! `AF_XDP` ports: checks of the interface, one socket per queue, attachment of the receive program. If any step
+//! fails, the interface is unchanged.
 
 mod rx;
 mod socket;
@@ -17,58 +17,59 @@ pub use rx::AfXdpRx;
 use socket::{RxRings, Shape, Socket, TxRings, HEADROOM_BYTES};
 pub use tx::AfXdpTx;
 
-/// Which halves of a port are wanted.
+/// The required halves of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// frames go out only: needs no XDP program
+    /// Sending only; needs no XDP program.
     Send,
-    /// frames come in only
+    /// Receiving only.
     Receive,
-    /// both, for two threads or one
+    /// Sending and receiving, for one or two threads.
     Both,
 }
 
-/// Whether the driver may be asked to use our memory directly.
+/// Whether to request zero-copy mode from the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZeroCopy {
-    /// copy mode: works with every driver
+    /// Copy mode: works with every driver.
     No,
-    /// zero-copy where the driver has it, else copy mode with the reason stated
+    /// Zero-copy mode if the driver supports it, else copy mode with the reason reported.
     IfPossible,
 }
 
-/// What an `AF_XDP` port is to be.
+/// The configuration of an `AF_XDP` port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AfXdp {
-    /// the interface's name
+    /// Interface name.
     pub interface: String,
-    /// which halves
+    /// Required halves.
     pub direction: Direction,
-    /// the queues received from; frames are sent through the first. An empty range means all.
+    /// Receive queues; frames are sent through the first. An empty range means all queues.
     pub queues: Range<u32>,
-    /// so many halves send, each through a queue and a socket of its own; from the first queue on
+    /// Number of sending halves, each with a separate queue and socket, from the first queue on.
     pub senders: u32,
-    /// the longest frame (bytes, without FCS)
+    /// Maximum frame length (bytes, without FCS).
     pub frame_bytes: usize,
-    /// VLAN tags in the longest frame
+    /// Number of VLAN tags in the longest frame.
     pub vlan_tags: u8,
-    /// buffers for sending, a power of two; few stay in the cache (frames)
+    /// Number of transmit buffers, a power of two; a small number stays in the cache (frames).
     pub send_frames: u32,
-    /// buffers for receiving on each queue, a power of two; many outlast a stop of the receiving thread: 16384 are 8 ms
-    /// at 2 Mpps (frames)
+    /// Number of receive buffers per queue, a power of two; a large number outlasts a stall of the receiving thread:
+    /// 16384 last 8 ms at 2 Mpps (frames).
     pub receive_frames: u32,
-    /// copy or zero-copy
+    /// Copy or zero-copy mode.
     pub zero_copy: ZeroCopy,
-    /// how the receiving program is attached
+    /// Attach mode of the receive program.
     pub attach: Attach,
-    /// which frames are received; all when absent. Others go to the host and are counted as foreign.
+    /// Filter for received frames; all frames if absent. Other frames go to the host and count as foreign.
     pub only: Option<FrameMatch>,
-    /// replace an XDP program that the interface carries, and put it back when the port is closed
+    /// Whether to replace an XDP program on the interface, and restore it when the port is closed.
     pub force: bool,
 }
 
 impl AfXdp {
-    /// The usual port: all queues, 1518 B frames, 2048 buffers to send and 16384 to receive, native program first.
+    /// Return the default configuration: all queues, frames of 1518 B with FCS, 2048 transmit and 16384 receive
+    /// buffers, native mode first.
     pub fn new(interface: &str, direction: Direction) -> Self {
         Self {
             interface: interface.to_owned(),
@@ -86,45 +87,46 @@ impl AfXdp {
         }
     }
 
-    /// Opens a port that sends.
+    /// Open a port for sending.
     ///
     /// # Errors
-    /// When the interface cannot carry the frames, or the kernel refuses.
+    /// Fails if the interface cannot carry the frames, or the kernel refuses.
     pub fn open_tx(&self) -> Result<AfXdpTx, PortError> {
         Self { senders: 1, ..self.clone() }.open_senders()?.pop().ok_or(MISSING)
     }
 
-    /// Opens the halves of a port that sends, one for each sender; they may live in different threads.
+    /// Open the sending halves of a port, one per sender; they may be used by different threads.
     ///
     /// # Errors
-    /// As [`AfXdp::open_tx`], and when there are more senders than transmit queues.
+    /// Fails under the same conditions as [`AfXdp::open_tx`], and if there are more senders than transmit queues.
     pub fn open_senders(&self) -> Result<Vec<AfXdpTx>, PortError> {
         let this = Self { direction: Direction::Send, ..self.clone() };
         Ok(this.open()?.0)
     }
 
-    /// Opens a port that receives.
+    /// Open a port for receiving.
     ///
     /// # Errors
-    /// When the interface cannot carry the frames, carries another program, or the kernel refuses.
+    /// Fails if the interface cannot carry the frames, has an XDP program, or the kernel refuses.
     pub fn open_rx(&self) -> Result<AfXdpRx, PortError> {
         let this = Self { direction: Direction::Receive, ..self.clone() };
         this.open()?.1.ok_or(MISSING)
     }
 
-    /// Opens one sending half and the receiving one; they share a socket on the first queue and may live in different threads.
+    /// Open one sending half and the receiving half; they share a socket on the first queue and may be used by
+    /// different threads.
     ///
     /// # Errors
-    /// As [`AfXdp::open_rx`].
+    /// Fails under the same conditions as [`AfXdp::open_rx`].
     pub fn open_both(&self) -> Result<(AfXdpTx, AfXdpRx), PortError> {
         let (mut senders, rx) = Self { senders: 1, ..self.clone() }.open_all()?;
         Ok((senders.pop().ok_or(MISSING)?, rx))
     }
 
-    /// Opens all sending halves and the receiving one.
+    /// Open all sending halves and the receiving half.
     ///
     /// # Errors
-    /// As [`AfXdp::open_rx`] and [`AfXdp::open_senders`].
+    /// Fails under the same conditions as [`AfXdp::open_rx`] and [`AfXdp::open_senders`].
     pub fn open_all(&self) -> Result<(Vec<AfXdpTx>, AfXdpRx), PortError> {
         let this = Self { direction: Direction::Both, ..self.clone() };
         let (tx, rx) = this.open()?;
@@ -138,7 +140,8 @@ impl AfXdp {
         let sending = queues.start..queues.start + if sends { self.senders } else { 0 };
         let receiving_from = queues.start..if receives { queues.end } else { queues.start };
         let (mut tx, mut receiving, mut mode, mut reason) = (Vec::new(), Vec::new(), "copy", None);
-        // The program first: a refusal leaves no socket behind, and drivers want it before zero-copy.
+        // Attach the program first: after a refusal no socket exists, and drivers require a program for zero-copy
+        // mode.
         let program =
             if receives { Some(ReceiveProgram::attach(&interface, self, queues.end)?) } else { None };
         for queue in queues.start..sending.end.max(receiving_from.end) {
@@ -200,7 +203,7 @@ impl AfXdp {
             return Err(PortError::SendQueues { name, senders: self.senders, queues });
         }
         let needed = self.frame_bytes + if self.direction == Direction::Send { 0 } else { HEADROOM_BYTES };
-        // A chunk is 2048 B or a page, for the kernel's sake.
+        // The kernel supports chunks of 2048 B or a page.
         match [2048, 4096].into_iter().find(|&chunk_bytes| needed <= chunk_bytes) {
             Some(chunk_bytes) => Ok((interface, chunk_bytes)),
             None => Err(PortError::FrameOverPath {
@@ -216,7 +219,7 @@ impl AfXdp {
 const MISSING: PortError =
     PortError::BadValue { what: "the number of queues", seen: 0, allowed: "at least one queue" };
 
-/// Gives the kernel every chunk that is not for sending.
+/// Put every chunk that is not for sending into the fill ring.
 fn fill(rings: &mut RxRings, socket: &Socket, first_chunk: u32) {
     let chunk_bytes = socket.umem.chunk_bytes as u64;
     let mut slots = rings.fill.reserve(socket.umem.chunks - first_chunk);

@@ -1,4 +1,4 @@
-//! Receives through `AF_XDP` sockets, one per queue of the interface, fed by an XDP program that stamps each frame.
+//! Reception through `AF_XDP` sockets, one per queue of the interface, with an XDP program that stamps each frame.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::bpf::ReceiveProgram;
 use crate::error::PortError;
 use crate::port::{Path, RxFrame, RxPort, RxStats, StampedBy};
 
-/// What the program puts before each frame: its time stamp, or nothing where metadata is not possible. (bytes)
+/// Length of the timestamp that the program puts before each frame, if the driver supports metadata (bytes).
 const STAMP_BYTES: usize = 8;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct Arrived {
 /// The receiving half of an `AF_XDP` port.
 #[derive(Debug)]
 pub struct AfXdpRx {
-    // The program goes first: detached before its sockets close.
+    // Field order: the program must be detached before its sockets close.
     program: ReceiveProgram,
     queues: Vec<Queue>,
     path: Path,
@@ -46,7 +46,7 @@ impl AfXdpRx {
         Self { program, queues, path, batch, polled_ns: 0, turn: 0, stats: RxStats::default() }
     }
 
-    /// To wait for frames of the first queue.
+    /// Return the file descriptor on which to wait for frames of the first queue.
     pub(crate) fn fd(&self) -> RawFd {
         self.queues[0].socket.raw_fd()
     }
@@ -57,9 +57,9 @@ impl AfXdpRx {
         for desc in filled.by_ref() {
             let address = usize::try_from(desc.addr).unwrap_or(usize::MAX);
             let stamp = queue.socket.umem.place(address - STAMP_BYTES, STAMP_BYTES);
-            // SAFETY: inside of the UMEM (checked by `place`); the chunk is ours since its descriptor was taken.
+            // SAFETY: inside the UMEM (checked by `place`); this process owns the chunk after taking its descriptor.
             let stamp_ns = unsafe { stamp.cast::<u64>().read_unaligned() };
-            #[allow(clippy::cast_possible_truncation)] // a handful of queues
+            #[allow(clippy::cast_possible_truncation)] // only a few queues
             self.batch.push(Arrived {
                 queue: index as u32,
                 frame_bytes: desc.len,
@@ -104,8 +104,8 @@ impl RxPort for AfXdpRx {
         let umem = &self.queues[arrived.queue as usize].socket.umem;
         let frame_bytes = arrived.frame_bytes as usize;
         let place = umem.place(usize::try_from(arrived.address).unwrap_or(usize::MAX), frame_bytes);
-        // SAFETY: inside of the UMEM (checked by `place`); the kernel has given the chunk to us and gets it back in
-        // `release`, which needs `&mut self`.
+        // SAFETY: inside the UMEM (checked by `place`); this process owns the chunk until `release`, which needs
+        // `&mut self`.
         let bytes = unsafe { std::slice::from_raw_parts(place, frame_bytes) };
         match arrived.stamp_ns {
             0 => RxFrame { bytes, stamp_ns: self.polled_ns, stamped_by: StampedBy::Poll },
@@ -125,7 +125,8 @@ impl RxPort for AfXdpRx {
             for arrived in self.batch.iter().filter(|arrived| arrived.queue as usize == index) {
                 let address = usize::try_from(arrived.address).unwrap_or(usize::MAX);
                 let stamp = umem.place(address - STAMP_BYTES, STAMP_BYTES);
-                // SAFETY: inside of the UMEM; the chunk is still ours. A stamp left there would look like a new one.
+                // SAFETY: inside the UMEM; this process still owns the chunk. The timestamp is cleared, because an old
+                // timestamp would look like a new one.
                 unsafe { stamp.cast::<u64>().write_unaligned(0) };
                 slots.push(arrived.address - arrived.address % umem.chunk_bytes as u64);
             }

@@ -1,5 +1,5 @@
-//! One `AF_XDP` socket: its frame memory (UMEM), its four rings, its binding to a queue. Knows nothing of what frames
-//! are for; sending and receiving are its users'.
+//! One `AF_XDP` socket: its frame memory (UMEM), its four rings and its binding to a queue. Sending and receiving are
+//! implemented by its users.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -12,20 +12,20 @@ use crate::error::PortError;
 use crate::interface::Interface;
 use crate::ring::{Consumer, Memory, Producer};
 
-/// What the kernel leaves free before each received frame (`XDP_PACKET_HEADROOM`). (bytes)
+/// Headroom that the kernel leaves before each received frame (`XDP_PACKET_HEADROOM`) (bytes).
 pub(super) const HEADROOM_BYTES: usize = 256;
 
-/// Teardown of an earlier socket is asynchronous in the kernel and gives EBUSY meanwhile: for milliseconds where
-/// the host is calm, and for more than a second where its kernel threads wait for a CPU.
+/// Retry limit for EBUSY, because the kernel tears down an earlier socket asynchronously: milliseconds on an idle
+/// host, more than a second if kernel threads wait for a CPU.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
-/// The tx option that lets one call send more than 32 frames; since 6.17, and not yet in the libc crate.
+/// The transmit option for more than 32 frames per call, which exists since Linux 6.17; the libc crate lacks it.
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 
 const OPENING: &str = "opening an AF_XDP socket";
 
-/// Frame memory, cut into chunks of equal size.
+/// Frame memory, divided into chunks of equal size.
 #[derive(Debug)]
 pub(super) struct Umem {
     memory: Mapping,
@@ -40,17 +40,18 @@ impl Umem {
         Ok(Self { memory, chunk_bytes, chunks })
     }
 
-    /// Where `bytes` bytes at `offset` are.
+    /// Return the address of `bytes` bytes at `offset`.
     ///
     /// # Panics
-    /// When they are not inside of the memory.
+    /// Panics if the range is outside the memory.
     #[inline]
     pub(super) fn place(&self, offset: usize, bytes: usize) -> *mut u8 {
         assert!(
             offset <= self.memory.bytes() && bytes <= self.memory.bytes() - offset,
             "frame outside of the UMEM"
         );
-        // SAFETY: just checked to lie inside of one mapping, or one past its end when `bytes` is 0.
+        // SAFETY: the assertion above checked that the range is inside one mapping, or one past its end if `bytes` is
+        // 0.
         unsafe { self.memory.start().add(offset) }
     }
 }
@@ -66,8 +67,8 @@ pub(super) struct MappedRing<T> {
     _mapping: Mapping,
 }
 
-// SAFETY: the pointers lead into the mapping, which the value owns; access follows the ring protocol of one producer
-// and one consumer, whichever thread has the role.
+// SAFETY: the pointers point into the mapping, which the value owns; access follows the ring protocol of one producer
+// and one consumer, in any thread.
 unsafe impl<T: Send> Send for MappedRing<T> {}
 
 impl<T: Plain> MappedRing<T> {
@@ -76,7 +77,7 @@ impl<T: Plain> MappedRing<T> {
         let bytes = offset(at.desc) + slots as usize * size_of::<T>();
         let mapping = Mapping::shared(fd, bytes, page).map_err(PortError::of(OPENING, "mmap"))?;
         let start = mapping.start();
-        // SAFETY: the kernel gave this offset for a mapping of this size, so it lies inside of it.
+        // SAFETY: the kernel returned this offset for a mapping of this size, so it is inside the mapping.
         let word = |field: u64| unsafe { start.add(offset(field)) }.cast_const();
         let (producer, consumer, flags) = (word(at.producer), word(at.consumer), word(at.flags));
         Ok(Self {
@@ -89,12 +90,12 @@ impl<T: Plain> MappedRing<T> {
         })
     }
 
-    /// True when the kernel sleeps on this ring until a call wakes it.
+    /// Whether the kernel needs a wakeup call to process this ring.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
-        // SAFETY: an aligned word inside of the mapping, which lives as long as `self`; only ever used atomically.
+        // SAFETY: an aligned word inside the mapping, which lives as long as `self`; all accesses are atomic.
         let flags = unsafe { &*self.flags };
-        // Relaxed: a hint; a missed wakeup is made good at the next flush.
+        // Relaxed: the value is only a hint; the next flush makes up for a missed wakeup.
         flags.load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
 }
@@ -105,7 +106,7 @@ impl<T: Plain> Memory for MappedRing<T> {
 
     #[inline]
     fn producer(&self) -> &AtomicU32 {
-        // SAFETY: an aligned word inside of the mapping, which lives as long as `self`; only ever used atomically.
+        // SAFETY: an aligned word inside the mapping, which lives as long as `self`; all accesses are atomic.
         unsafe { &*self.producer }
     }
 
@@ -123,29 +124,29 @@ impl<T: Plain> Memory for MappedRing<T> {
     #[inline]
     unsafe fn read(&self, slot: u32) -> T {
         debug_assert!(slot < self.slots);
-        // SAFETY: `slot` is below `slots` and ours to read (the caller's promise); `items` has `slots` items.
+        // SAFETY: the caller guarantees that `slot` is below `slots` and may be read; `items` has `slots` items.
         unsafe { self.items.add(slot as usize).read() }
     }
 
     #[inline]
     unsafe fn write(&self, slot: u32, item: T) {
         debug_assert!(slot < self.slots);
-        // SAFETY: `slot` is below `slots` and ours to write (the caller's promise); `items` has `slots` items.
+        // SAFETY: the caller guarantees that `slot` is below `slots` and may be written; `items` has `slots` items.
         unsafe { self.items.add(slot as usize).write(item) }
     }
 }
 
-/// What one socket is made for.
+/// The buffer and ring sizes of a socket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) chunk_bytes: usize,
-    /// frames for sending, and slots of the rings they pass; 0 when the socket does not send
+    /// Number of transmit buffers and of slots in their rings; 0 if the socket does not send.
     pub(super) send_frames: u32,
-    /// frames for receiving, and slots of the rings they pass; 0 when the socket does not receive
+    /// Number of receive buffers and of slots in their rings; 0 if the socket does not receive.
     pub(super) receive_frames: u32,
 }
 
-/// A ring that must exist and is not used.
+/// Size of a mandatory ring that is not used.
 const UNUSED_SLOTS: u32 = 64;
 
 /// The rings of a sending socket.
@@ -162,16 +163,16 @@ pub(super) struct RxRings {
     pub(super) fill: Producer<MappedRing<u64>>,
 }
 
-/// A socket with its frame memory; the rings are with whoever sends and receives.
+/// A socket with its frame memory; the sending and receiving halves own the rings.
 #[derive(Debug)]
 pub(super) struct Socket {
-    // Closed before the memory goes: fields drop in order.
+    // Field order: the socket must be closed before the memory is unmapped.
     fd: OwnedFd,
     pub(super) umem: Umem,
 }
 
 impl Socket {
-    /// Makes the socket and its rings; frames flow after `bind`.
+    /// Create the socket and its rings; frames are transferred only after `bind`.
     pub(super) fn new(shape: Shape) -> Result<(Self, Option<TxRings>, Option<RxRings>), PortError> {
         let fd = iolab_sys::socket::socket(libc::AF_XDP, libc::SOCK_RAW, 0)
             .map_err(PortError::of(OPENING, "socket"))?;
@@ -184,14 +185,15 @@ impl Socket {
         area.addr = umem.place(0, 0) as u64;
         area.len = (umem.chunk_bytes * umem.chunks as usize) as u64;
         area.chunk_size = u32::try_from(umem.chunk_bytes).unwrap_or(u32::MAX);
-        // Until 6.8 the structure had no last field; its older size is understood by every kernel.
+        // Before 6.8 the structure had no last field; every kernel accepts the older size.
         register(&fd, &area)?;
-        // Both must exist, even for one direction.
+        // Both rings are mandatory, even for one direction.
         set(libc::XDP_UMEM_FILL_RING, shape.receive_frames.max(UNUSED_SLOTS))?;
         set(libc::XDP_UMEM_COMPLETION_RING, shape.send_frames.max(UNUSED_SLOTS))?;
         if shape.send_frames > 0 {
             set(libc::XDP_TX_RING, shape.send_frames)?;
-            // Fewer calls for the same frames where the kernel has it; elsewhere 32 a call.
+            // With this option, fewer calls send the same frames; without kernel support, a call sends at most 32
+            // frames.
             let _ = set(XDP_MAX_TX_SKB_BUDGET, shape.send_frames);
             let _ =
                 iolab_sys::socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &(64i32 << 20));
@@ -203,7 +205,7 @@ impl Socket {
         Ok((Self { fd, umem }, rings.0, rings.1))
     }
 
-    /// Binds to a queue, in zero-copy mode first if asked; gives the mode and why it is not the other.
+    /// Bind to a queue, first in zero-copy mode if requested; return the mode and the reason if it is not zero-copy.
     pub(super) fn bind(
         &self,
         interface: &Interface,
@@ -243,7 +245,7 @@ impl Socket {
         }
     }
 
-    /// The kernel's counters of this socket.
+    /// Return the kernel's counters of this socket.
     pub(super) fn kernel_counters(&self) -> Result<libc::xdp_statistics, PortError> {
         iolab_sys::socket::option(&self.fd, libc::SOL_XDP, libc::XDP_STATISTICS)
             .map(|(counters, _)| counters)

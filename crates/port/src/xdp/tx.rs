@@ -1,4 +1,5 @@
-//! Sends through one `AF_XDP` socket. Needs no XDP program and no root in a user namespace of its own.
+//! Sending through one `AF_XDP` socket. Sending needs no XDP program, and no root privileges inside a separate user
+//! namespace.
 
 use std::sync::Arc;
 
@@ -6,8 +7,8 @@ use super::socket::{Socket, TxRings};
 use crate::error::PortError;
 use crate::port::{Path, TxPort, TxStats};
 
-/// Frames begin at cache lines, and small ones share a chunk, so that a batch touches few pages; a difference in rate was
-/// not measured at 60 B. (bytes)
+/// Alignment of frames to cache lines; small frames share a chunk, so that a batch touches few pages. In a measurement
+/// at 60 B, sharing did not change the rate (bytes).
 const LINE_BYTES: usize = 64;
 
 /// The sending half of an `AF_XDP` port.
@@ -18,9 +19,9 @@ pub struct AfXdpTx {
     path: Path,
     most_bytes: usize,
     zero_copy: bool,
-    /// where the frames begin that the kernel does not have, the warmest last (bytes from the start of the UMEM)
+    /// start offsets of free frames, most recently used last (bytes from the start of the UMEM)
     free: Vec<u32>,
-    /// lengths asked for in the current claim (bytes)
+    /// frame lengths of the current claim (bytes)
     lengths: Vec<u32>,
     claimed: usize,
     stats: TxStats,
@@ -53,32 +54,32 @@ impl AfXdpTx {
         }
     }
 
-    /// Frames that the next flush sends.
+    /// Return the number of frames that the next flush sends.
     pub(crate) fn waiting(&self) -> usize {
         self.rings.tx.outstanding() as usize
     }
 
-    /// Takes back the frames the kernel is done with.
+    /// Reclaim the frames that the kernel has completed.
     #[inline]
     fn reap(&mut self) {
         let mut done = self.rings.completion.take(u32::MAX);
         for address in done.by_ref() {
-            // The kernel gives back what it was given, and that was a `u32`.
+            // The kernel returns the submitted addresses, which were `u32`.
             #[allow(clippy::cast_possible_truncation)]
             self.free.push(address as u32);
         }
         self.stats.accepted_frames += u64::from(done.release());
     }
 
-    /// What one refused kick means; true when kicking again makes sense.
+    /// Handle a failed kick; return whether to kick again.
     fn refused(&mut self, seen: std::io::Error) -> Result<bool, PortError> {
         match seen.raw_os_error() {
-            // The kernel stops at a frame that the interface dropped: it was completed, and is lost.
+            // The kernel stops at a frame that the interface dropped: the frame is completed and lost.
             Some(libc::EBUSY) => {
                 self.stats.refused_frames += 1;
                 Ok(true)
             }
-            // The call's budget is used up, or the interface or the completion ring is full.
+            // The budget of the call is used up, or the interface or the completion ring is full.
             Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => {
                 self.stats.busy_answers += 1;
                 Ok(true)
@@ -126,8 +127,8 @@ impl TxPort for AfXdpTx {
             self.lengths[index] = frame_bytes as u32;
         }
         let place = self.socket.umem.place(start, frame_bytes);
-        // SAFETY: inside of the UMEM (checked by `place`); the frame is in `free`, so neither the kernel nor another
-        // slice has it, its neighbours are `most_bytes` away, and `&mut self` keeps the slice the only one.
+        // SAFETY: inside the UMEM (checked by `place`); the frame is in `free`, so neither the kernel nor another
+        // slice uses it, its neighbours are `most_bytes` away, and `&mut self` makes the slice exclusive.
         unsafe { std::slice::from_raw_parts_mut(place, frame_bytes) }
     }
 

@@ -1,4 +1,5 @@
-//! A pair of namespaces joined by a veth pair, for one trial; gone when dropped. Needs root; says so when it is not.
+//! Two namespaces connected by a veth pair, for one trial; removed on drop. The namespaces need root; without root, a
+//! message is printed.
 #![allow(unsafe_code)] // Tests enter a namespace by setns(2).
 
 use std::fs::File;
@@ -18,7 +19,7 @@ pub struct Lab {
     pub rx: String,
 }
 
-/// Runs a command and insists that it works.
+/// Runs a command that must succeed.
 pub fn run(command: &str) -> String {
     let words: Vec<_> = command.split_whitespace().collect();
     let done = Command::new(words[0]).args(&words[1..]).output().unwrap();
@@ -26,7 +27,7 @@ pub fn run(command: &str) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// Writes which test is skipped and why, past what the test runner keeps of a test that passes.
+/// Prints which test is skipped and why, even if the test runner hides the output of tests that pass.
 pub fn skipped(why: &str) {
     let _ = writeln!(
         std::io::stderr(),
@@ -37,9 +38,9 @@ pub fn skipped(why: &str) {
 }
 
 impl Lab {
-    /// Makes the namespaces; nothing, with the reason printed, where that is not allowed.
+    /// Creates the namespaces; if this is not permitted, prints the reason and returns none.
     pub fn new() -> Option<Self> {
-        // Root in a container without privileges may not.
+        // Root in a container without privileges may not create namespaces.
         let tried = Command::new("unshare").args(["--mount", "--net", "true"]).output().unwrap();
         if !tried.status.success() {
             skipped(&String::from_utf8_lossy(&tried.stderr));
@@ -71,7 +72,7 @@ impl Drop for Lab {
     }
 }
 
-/// Does something inside of a namespace, with its own `/sys`: descriptors opened there stay there.
+/// Runs a function inside a namespace, with the `/sys` of that namespace: descriptors opened there stay there.
 pub fn inside<R: Send>(namespace: &str, work: impl FnOnce() -> R + Send) -> R {
     let file = File::open(format!("/run/netns/{namespace}")).unwrap();
     std::thread::scope(|scope| {
@@ -85,7 +86,7 @@ pub fn inside<R: Send>(namespace: &str, work: impl FnOnce() -> R + Send) -> R {
     })
 }
 
-/// Shows the calling thread, and only it, the `/sys` of its network namespace.
+/// Mounts the `/sys` of the calling thread's network namespace, visible only to this thread.
 fn own_sys() {
     let (nothing, kept) = (std::ptr::null(), libc::MS_SLAVE | libc::MS_REC);
     // SAFETY: the names are literals that end with a zero; the mounts are this new thread's only.
@@ -97,7 +98,7 @@ fn own_sys() {
     assert_eq!(done, 0, "mounting /sys");
 }
 
-/// Frame `number` of a trial: addresses, an experimental type, the number, and bytes that depend on it.
+/// Return frame `number` of a trial: addresses, an experimental type, the number, and bytes that depend on the number.
 pub fn frame(number: u64, bytes: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
     frame.extend_from_slice(&number.to_be_bytes());
@@ -105,7 +106,7 @@ pub fn frame(number: u64, bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// Sends `range` of numbered frames of mixed sizes; all of them are committed and flushed, as fast as the port takes
+/// Sends `range` of numbered frames of mixed sizes; all of them are committed and flushed, as fast as the port accepts
 /// them.
 pub fn send(tx: &mut dyn TxPort, range: std::ops::Range<u64>, size: impl Fn(u64) -> usize) {
     let mut number = range.start;
@@ -124,11 +125,11 @@ pub fn send(tx: &mut dyn TxPort, range: std::ops::Range<u64>, size: impl Fn(u64)
     }
 }
 
-/// One received frame: its bytes and its stamp.
+/// One received frame: its bytes and its timestamp.
 pub type Seen = (Vec<u8>, u64);
 
-/// Receives until `frames` have come, or until none was there however often this looked: a machine that stands still for a
-/// while shows nothing by that.
+/// Receives until `frames` have arrived, or many consecutive polls have found none: polls are counted instead of time,
+/// because a machine may stall for a while.
 pub fn collect(rx: &mut dyn RxPort, frames: usize) -> Vec<Seen> {
     let (mut seen, mut in_vain) = (Vec::new(), 0);
     while seen.len() < frames && in_vain < 1000 {

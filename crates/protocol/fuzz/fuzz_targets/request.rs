@@ -1,4 +1,4 @@
-//! Any stream of bytes is cut into lines and each is read as a request or refused: `cargo +nightly fuzz run request`.
+//! Split any stream of bytes into lines, and read or refuse each line as a request: `cargo +nightly fuzz run request`.
 #![no_main]
 
 use iolab_protocol::{parse_request, Frame, LineSplitter};

@@ -1,4 +1,4 @@
-//! The parameters and results of `traffic.*`: ports that stay open, and trials through them.
+//! The parameters and results of `traffic.*`: ports that stay open, and trials on them.
 
 mod ports;
 mod reports;

@@ -1,81 +1,81 @@
-//! Of `traffic.open` and `traffic.close`: ports and the ways to them.
+//! The parameters and results of `traffic.open` and `traffic.close`: ports and their I/O paths.
 
 use serde::{Deserialize, Serialize};
 
-/// Which way frames take between the agent and an interface.
+/// The I/O path of frames between the agent and an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PathChoice {
-    /// The fastest that works, with the reasons against the others.
+    /// The fastest path that works, with the reasons why faster paths do not work.
     #[default]
     Auto,
-    /// `AF_XDP` or nothing.
+    /// `AF_XDP` only.
     AfXdp,
     /// `AF_PACKET`.
     AfPacket,
-    /// Sending by live frames of a BPF program, receiving by `AF_XDP`; or nothing.
+    /// Live frames of a BPF program for sending, and `AF_XDP` for receiving; no other path.
     BpfLive,
 }
 
-/// Which halves of a port are opened.
+/// The directions for which a port is opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Halves {
-    /// It sends and receives.
+    /// Sending and receiving.
     #[default]
     Both,
-    /// It sends.
+    /// Sending only.
     Send,
-    /// It receives.
+    /// Receiving only.
     Receive,
 }
 
-/// One port of `traffic.open`.
+/// A port of `traffic.open`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PortParams {
-    /// The controller's name for it, unique in its set.
+    /// The controller's name for the port, unique in its set.
     pub name: String,
     /// The namespace of the interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<String>,
     /// The interface.
     pub interface: String,
-    /// The way to it.
+    /// The I/O path.
     #[serde(default)]
     pub path: PathChoice,
-    /// Which halves are opened.
+    /// The directions.
     #[serde(default)]
     pub halves: Halves,
-    /// The CPU of the sending thread; absent means any.
+    /// The CPU of the sending thread; absent: any CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_cpu: Option<usize>,
-    /// The CPUs of further sending threads, each with a transmit queue of its own: with `send_cpu` they share what the port
-    /// sends.
+    /// CPUs of additional sending threads, each with a separate transmit queue; together with `send_cpu`, they share
+    /// the port's load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further_send_cpus: Vec<usize>,
-    /// The CPU of the receiving thread; absent means any.
+    /// The CPU of the receiving thread; absent: any CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_cpu: Option<usize>,
-    /// The real-time priority (`SCHED_FIFO`) of the sending thread, 1 to 99; absent means that of the agent.
+    /// The real-time priority (`SCHED_FIFO`) of the sending thread, 1 to 99; absent: the agent's scheduling policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_priority: Option<u8>,
     /// The real-time priority of the receiving thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_priority: Option<u8>,
-    /// The largest frame that will be sent or received, with FCS (bytes); absent means 1522 (1518 and a tag), or what
-    /// the MTU allows if that is less.
+    /// Maximum frame size, with FCS (bytes); absent: 1522 (1518 and a VLAN tag), or the limit of the MTU if that is
+    /// less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_bytes: Option<u16>,
-    /// Replace an XDP program that is attached, and put it back on close.
+    /// Replace an attached XDP program, and restore it on close.
     #[serde(default)]
     pub force: bool,
 }
 
-/// Of `traffic.open`.
+/// Parameters of `traffic.open`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -86,38 +86,38 @@ pub struct TrafficOpen {
     pub ports: Vec<PortParams>,
 }
 
-/// The way frames take through one half of a port.
+/// The I/O path of one direction of a port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PathUsed {
-    /// Mechanism and mode in words, such as `AF_XDP native copy`.
+    /// Mechanism and mode, such as `AF_XDP native copy`.
     pub name: String,
-    /// Why a better way was not taken, one sentence for each way tried.
+    /// The reasons why better paths are not used, one sentence per path.
     pub fallbacks: Vec<String>,
 }
 
-/// One port that is open.
+/// An open port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PortOpened {
-    /// Its name.
+    /// The port's name.
     pub name: String,
-    /// Its interface's MAC address.
+    /// MAC address of the interface.
     pub mac: String,
-    /// Its interface's MTU.
+    /// MTU of the interface.
     pub mtu_bytes: u32,
-    /// The largest frame it carries, with FCS.
+    /// Maximum frame size, with FCS.
     pub frame_bytes: u16,
-    /// How many receive queues its interface uses.
+    /// Number of receive queues that the interface uses.
     pub queues: u32,
-    /// How many transmit queues its interface uses.
+    /// Number of transmit queues that the interface uses.
     #[serde(default = "one")]
     pub send_queues: u32,
-    /// The way out, when it sends.
+    /// The I/O path for sending, if the port sends.
     pub send: Option<PathUsed>,
-    /// The way in, when it receives.
+    /// The I/O path for receiving, if the port receives.
     pub receive: Option<PathUsed>,
 }
 
@@ -130,15 +130,15 @@ fn one() -> u32 {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrafficOpened {
-    /// The ports in the order asked for.
+    /// The ports, in the order of the request.
     pub ports: Vec<PortOpened>,
-    /// Before the first was opened (ns).
+    /// Time before the first port was opened (ns).
     pub begin_ns: u64,
-    /// After the last was opened (ns).
+    /// Time after the last port was opened (ns).
     pub end_ns: u64,
 }
 
-/// Of `traffic.close`.
+/// Parameters of `traffic.close`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

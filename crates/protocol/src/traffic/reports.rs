@@ -1,43 +1,43 @@
-//! What `traffic.run` answers: what each sender and receiver did and saw.
+//! The results of `traffic.run`: reports of all senders and receivers.
 
 use serde::{Deserialize, Serialize};
 
 use super::Waiting;
 use crate::histogram::Histogram;
 
-/// Why frames were late.
+/// The reason why frames were late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StallCause {
-    /// The thread did not run, or was busy elsewhere.
+    /// The thread had no CPU, or was busy.
     NotAsked,
-    /// The interface had no room.
+    /// The interface's queue was full.
     NoRoom,
 }
 
-/// One time during which a thread did not do its work in time, joined with what the kernel says of that time.
+/// A stall: a period in which a thread was late, with the kernel's scheduling data of that period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Stall {
-    /// Its begin.
+    /// Start of the stall.
     pub begin_ns: u64,
-    /// Its end.
+    /// End of the stall.
     pub end_ns: u64,
-    /// The largest lateness.
+    /// Maximum lateness.
     pub late_ns: u64,
-    /// By how much the schedule was shifted; 0 at a receiver.
+    /// Shift of the schedule; 0 for a receiver.
     pub slipped_ns: u64,
-    /// Why, as far as the thread can see.
+    /// The reason, as far as the thread can determine it.
     pub cause: StallCause,
-    /// Time stolen from its CPU by the hypervisor; absent when the CPU is not known.
+    /// CPU steal on the thread's CPU; absent if the CPU is unknown.
     pub steal_ns: Option<u64>,
-    /// Time the thread was ready but waited for a CPU.
+    /// Time in which the thread was runnable without a CPU.
     pub wait_ns: u64,
-    /// How often the CPU was taken from the thread.
+    /// Number of involuntary context switches of the thread.
     pub involuntary_switches: u64,
-    /// Which of a sender's threads it was: 0, and absent, is the first.
+    /// Index of the sender's thread; absent: 0, the first thread.
     #[serde(default, skip_serializing_if = "is_first")]
     pub thread: u32,
 }
@@ -52,228 +52,228 @@ const fn is_none(frames: &u64) -> bool {
     *frames == 0
 }
 
-/// What a thread used in a trial.
+/// CPU use of a thread in a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ThreadUse {
-    /// The CPU it was kept on; absent when on any.
+    /// The CPU to which the thread was pinned; absent: none.
     pub cpu: Option<usize>,
     /// Time on a CPU.
     pub run_ns: u64,
-    /// Time ready but waiting for a CPU.
+    /// Time runnable without a CPU.
     pub wait_ns: u64,
-    /// How often it gave up the CPU.
+    /// Number of voluntary context switches.
     pub voluntary_switches: u64,
-    /// How often the CPU was taken from it.
+    /// Number of involuntary context switches.
     pub involuntary_switches: u64,
 }
 
-/// What one sender did. `intended = offered + unsent`, `unsent = refused + invalid + dropped_by_us`.
+/// Report of a sender. `intended = offered + unsent`, `unsent = refused + invalid + dropped_by_us`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SenderReport {
-    /// Its port.
+    /// The sender's port.
     pub port: String,
-    /// Its tag.
+    /// The sender's tag.
     pub tag: u16,
-    /// When its first frame was due (ns).
+    /// Due time of the first frame (ns).
     pub begin_ns: u64,
-    /// When it ended (ns).
+    /// End of sending (ns).
     pub end_ns: u64,
-    /// Frames that the rate asks for.
+    /// Number of frames according to the rate.
     pub intended_frames: u64,
-    /// Gap frames handed over between them, which are in no other count; absent: 0.
+    /// Number of gap frames sent, which no other field counts; absent: 0.
     #[serde(default, skip_serializing_if = "is_none")]
     pub gap_frames: u64,
-    /// Frames handed over without a stamp, which are counted and no more; absent: 0.
+    /// Number of frames without a stamp, which can only be counted; absent: 0.
     #[serde(default, skip_serializing_if = "is_none")]
     pub unstamped_frames: u64,
-    /// Frames that the interface accepted.
+    /// Number of frames that the interface accepted.
     pub offered_frames: u64,
-    /// Bytes of them, with FCS.
+    /// Bytes of the offered frames, with FCS.
     pub offered_bytes: u64,
-    /// Frames intended but not offered.
+    /// Number of intended frames that were not offered.
     pub unsent_frames: u64,
-    /// Of these: refused by the interface.
+    /// Part of the unsent frames that the interface rejected.
     pub refused_frames: u64,
-    /// Of these: refused by the kernel as malformed.
+    /// Part of the unsent frames that the kernel rejected as malformed.
     pub invalid_frames: u64,
-    /// Of these: never given to the interface, or still in our ring at the end.
+    /// Part of the unsent frames that the interface never got, or that were still in the sender's ring at the end.
     pub dropped_by_us_frames: u64,
-    /// How often the interface said "not now"; those frames were tried again.
+    /// Number of times the interface could temporarily accept no frame; the sender then retried.
     pub busy_answers: u64,
-    /// How often a frame was due and the ring had no room.
+    /// Number of times a due frame found the ring full.
     pub blocked_polls: u64,
-    /// Calls of the kernel.
+    /// Number of system calls.
     pub kicks: u64,
-    /// By how much the schedule was shifted in all (ns); of several threads their mean.
+    /// Total shift of the schedule (ns); for several threads, their mean.
     pub slipped_ns: u64,
-    /// Time between one frame and the next of all threads; 0 within a burst.
+    /// Histogram of the gaps between consecutive frames of all threads; 0 within a burst.
     pub gap_ns: Histogram,
-    /// Time between a frame's turn and its sending.
+    /// Histogram of the lateness of frames.
     pub lateness_ns: Histogram,
-    /// Bursts: how many frames of one thread left together, how often.
+    /// Histogram of burst sizes: frames of one thread that were sent together.
     pub bursts: Vec<(u32, u64)>,
     /// The first stalls, oldest first.
     pub stalls: Vec<Stall>,
-    /// How many there were.
+    /// Number of stalls.
     pub stall_count: u64,
-    /// Frames handed over in each hundredth of the trial.
+    /// Frames sent in each hundredth of the trial.
     #[serde(default)]
     pub slices_frames: Vec<u64>,
-    /// What its (first) thread used.
+    /// CPU use of the (first) thread.
     pub thread: ThreadUse,
-    /// What its further threads used; absent where there are none.
+    /// CPU use of the additional threads; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further_threads: Vec<ThreadUse>,
 }
 
-/// One flow's balance.
+/// Frame counts of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FlowReport {
-    /// The flow's number.
+    /// Flow number.
     pub flow: u32,
     /// Frames sent.
     pub sent_frames: u64,
-    /// First copies that arrived whole.
+    /// First copies that arrived intact.
     pub received_frames: u64,
-    /// Frames sent that did not.
+    /// Sent frames that did not arrive intact.
     pub lost_frames: u64,
-    /// Further copies.
+    /// Duplicates.
     pub duplicate_frames: u64,
     /// First copies that arrived after a newer frame.
     pub reordered_frames: u64,
-    /// The smallest latency, when any frame arrived.
+    /// Minimum latency, if a frame arrived.
     pub latency_min_ns: Option<u64>,
-    /// The largest latency.
+    /// Maximum latency.
     pub latency_max_ns: Option<u64>,
 }
 
-/// The flows of a receiver in short.
+/// Summary of a receiver's flows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FlowSummary {
-    /// How many flows there are.
+    /// Number of flows.
     pub count: u32,
-    /// How many of them lost frames.
+    /// Number of flows with lost frames.
     pub with_loss: u32,
-    /// The 16 that lost most, worst first.
+    /// The 16 flows with the greatest loss, in descending order.
     pub worst: Vec<FlowReport>,
 }
 
-/// The kernel's and the port's counters of a receiving socket in this trial.
+/// Counters of a receiving socket in a trial, by kernel and port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SocketCounts {
-    /// Frames given to the agent.
+    /// Frames that the agent got.
     pub received_frames: u64,
-    /// Frames left to the host because they are not the engine's.
+    /// Frames passed to the host because they do not belong to the engine.
     pub filtered_frames: u64,
-    /// Frames lost because the agent was too slow: the sum of the two below.
+    /// Frames lost because the agent was too slow: the sum of the next two fields.
     pub dropped_frames: u64,
-    /// Of these: the ring to the agent was full.
+    /// Frames lost because the ring to the agent was full.
     pub ring_full_frames: u64,
-    /// Of these: no buffer was free.
+    /// Frames lost because no buffer was free.
     pub no_buffer_frames: u64,
-    /// Frames longer than the buffers.
+    /// Frames that exceeded the buffer size.
     pub truncated_frames: u64,
-    /// Frames stamped when the agent looked, because the path gave no stamp.
+    /// Frames stamped when the agent read them, because the path has no earlier stamp.
     pub poll_stamped_frames: u64,
 }
 
-/// What one receiver saw. `offered + surplus = received + lost`.
+/// Report of a receiver. `offered + surplus = received + lost`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReceiverReport {
-    /// Its port.
+    /// The receiver's port.
     pub port: String,
-    /// The sender it listened to.
+    /// Index of the sender.
     pub of: usize,
-    /// How it waited.
+    /// The receiver's waiting mode.
     pub waiting: Waiting,
-    /// Whether nothing arrived any more at the end.
+    /// Whether no more frames arrived at the end.
     pub drained: bool,
-    /// When it began (ns).
+    /// Start of receiving (ns).
     pub begin_ns: u64,
-    /// When it ended (ns).
+    /// End of receiving (ns).
     pub end_ns: u64,
-    /// When the first frame of the sender arrived.
+    /// Arrival time of the sender's first frame.
     pub first_ns: Option<u64>,
-    /// When the last frame of the sender arrived.
+    /// Arrival time of the sender's last frame.
     pub last_ns: Option<u64>,
-    /// First copies that arrived whole; without a stamp, all that arrived.
+    /// First copies that arrived intact; for frames without a stamp, all arrived frames.
     pub received_frames: u64,
-    /// Of these: without a stamp; absent: 0.
+    /// Number of the received frames that have no stamp; absent: 0.
     #[serde(default, skip_serializing_if = "is_none")]
     pub unstamped_frames: u64,
-    /// Bytes of all copies that arrived whole, with FCS.
+    /// Bytes of all copies that arrived intact, with FCS.
     pub received_bytes: u64,
-    /// Frames offered that did not arrive whole and in time.
+    /// Offered frames that did not arrive intact and in time.
     pub lost_frames: u64,
-    /// Frames beyond what was offered: above zero only when a count is wrong.
+    /// Received frames beyond the number of offered frames; greater than zero only if a count is wrong.
     pub surplus_frames: u64,
-    /// Further copies.
+    /// Duplicates.
     pub duplicate_frames: u64,
     /// First copies that arrived after a newer frame of their flow (RFC 4737).
     pub reordered_frames: u64,
-    /// Frames so far behind the newest that copies could not be told apart; they are among the lost.
+    /// Frames too far behind the newest frame to detect duplicates; they count as lost.
     pub late_frames: u64,
-    /// First copies that arrived before they were sent, by their clocks.
+    /// First copies with a negative latency: an arrival time before the sending time.
     pub negative_latency_frames: u64,
-    /// Damaged frames of the sender.
+    /// Corrupted frames of the sender.
     pub corrupted_frames: u64,
-    /// Frames that are not the engine's.
+    /// Frames that do not belong to the engine.
     pub foreign_frames: u64,
-    /// Frames of another trial or direction.
+    /// Frames of a different trial or direction.
     pub other_tag_frames: u64,
-    /// Frames of the sender, of a flow that it does not have.
+    /// Frames of the sender with an invalid flow number.
     pub unknown_flow_frames: u64,
     /// One-way latency of first copies.
     pub latency_ns: Histogram,
     /// Reordering extents (RFC 4737 section 4.2.1).
     pub reorder_extent_frames: Histogram,
-    /// Reorder density (RFC 5236): pairs of a displacement, -16 to 16, and how many first copies had it.
+    /// Reorder density (RFC 5236): pairs of a displacement, -16 to 16, and its number of first copies.
     #[serde(default)]
     pub reorder_density: Vec<(i8, u64)>,
-    /// The flows in short.
+    /// Summary of the flows.
     pub flows: FlowSummary,
     /// The socket's counters.
     pub socket: SocketCounts,
-    /// When the thread did not look in time, oldest first.
+    /// Stalls of the receiving thread, oldest first.
     pub stalls: Vec<Stall>,
-    /// How many there were.
+    /// Number of stalls.
     pub stall_count: u64,
-    /// First copies of the frames sent in each hundredth of the trial.
+    /// First copies, by the hundredth of the trial in which they were sent.
     #[serde(default)]
     pub slices_frames: Vec<u64>,
-    /// First copies that arrived in each hundredth of the trial.
+    /// First copies, by the hundredth of the trial in which they arrived.
     #[serde(default)]
     pub arrived_slices_frames: Vec<u64>,
-    /// The least latency of those; none where none arrived.
+    /// Minimum latency of the first copies that arrived in each hundredth of the trial; none if no frame arrived.
     #[serde(default)]
     pub least_latency_slices_ns: Vec<Option<u64>>,
-    /// First copies that arrived when the trial's time was over.
+    /// First copies that arrived after the end of the trial's time.
     #[serde(default)]
     pub after_end_frames: u64,
-    /// What its thread used.
+    /// CPU use of the thread.
     pub thread: ThreadUse,
 }
 
-/// Threads of the trial that were kept on one CPU together.
+/// Threads of the trial that were pinned to the same CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SharedCpu {
     /// The CPU.
     pub cpu: usize,
-    /// The threads: the port's name, a dot, `send` or `receive`.
+    /// The threads: port name, dot, `send` or `receive`.
     pub threads: Vec<String>,
 }
 
@@ -282,16 +282,16 @@ pub struct SharedCpu {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrafficRan {
-    /// Before the first thread was started (ns).
+    /// Time before the first thread was started (ns).
     pub begin_ns: u64,
-    /// After the last had ended (ns).
+    /// Time after the last thread ended (ns).
     pub end_ns: u64,
-    /// Whether `traffic.close` ended it before its time.
+    /// Whether `traffic.close` aborted the trial.
     pub ended_early: bool,
-    /// What each sender did.
+    /// Reports of the senders.
     pub senders: Vec<SenderReport>,
-    /// What each receiver saw.
+    /// Reports of the receivers.
     pub receivers: Vec<ReceiverReport>,
-    /// CPUs that several threads were kept on.
+    /// CPUs to which several threads were pinned.
     pub shared_cpus: Vec<SharedCpu>,
 }

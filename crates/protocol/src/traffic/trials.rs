@@ -1,4 +1,4 @@
-//! What `traffic.run` is asked: who sends what how fast, who receives it, when it is over.
+//! The parameters of `traffic.run`: senders with their frames and rates, receivers, and the end of the trial.
 
 use std::net::IpAddr;
 
@@ -9,53 +9,53 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Vlan {
-    /// The VLAN, 0 to 4094.
+    /// VLAN identifier, 0 to 4094.
     pub id: u16,
-    /// The priority, 0 to 7.
+    /// Priority (PCP), 0 to 7.
     #[serde(default)]
     pub priority: u8,
-    /// The drop eligible indicator.
+    /// Drop eligible indicator (DEI).
     #[serde(default)]
     pub drop_eligible: bool,
 }
 
-/// A range of values: flow `f` has `first + step * (f / every mod count)`.
+/// A range of values: flow `f` has the value `first + step * (f / every mod count)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Range<A> {
-    /// The value of flow 0.
+    /// Value of flow 0.
     pub first: A,
-    /// After how many flows the values repeat.
+    /// Number of different values, after which the values repeat.
     #[serde(default = "one")]
     pub count: u32,
-    /// The distance between neighbours.
+    /// Difference between consecutive values.
     #[serde(default = "one")]
     pub step: u32,
-    /// How many flows after each other have the same value.
+    /// Number of consecutive flows with the same value.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub every: u32,
 }
 
-/// The flows of a sender; addresses of one family.
+/// The flows of a sender; all addresses belong to one address family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
-    /// How many, 1 to 1048576.
+    /// Number of flows, 1 to 1048576.
     #[serde(default = "one")]
     pub count: u32,
     /// Source addresses.
     pub source_address: Range<IpAddr>,
     /// Destination addresses.
     pub destination_address: Range<IpAddr>,
-    /// Source ports; identifiers of echo requests.
+    /// Source ports; for echo requests, identifiers.
     pub source_port: Range<u16>,
     /// Destination ports.
     pub destination_port: Range<u16>,
 }
 
-/// What carries the payload.
+/// The protocol of the flows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -63,101 +63,101 @@ pub enum Transport {
     /// UDP.
     #[default]
     Udp,
-    /// Segments of TCP with ACK alone, which all have the same sequence number.
+    /// TCP segments with only the ACK flag, all with the same sequence number.
     Tcp,
     /// Echo requests of ICMP or `ICMPv6`.
     Icmp,
 }
 
-/// What stands around the packets of flows: its ends are of one family.
+/// The tunnel of the flows' packets; both tunnel addresses belong to one address family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Tunnel {
-    /// An Ethernet frame in UDP (RFC 7348).
+    /// VXLAN: an Ethernet frame in UDP (RFC 7348).
     Vxlan {
-        /// Where it begins.
+        /// Source address of the tunnel.
         source: IpAddr,
-        /// Where it ends.
+        /// Destination address of the tunnel.
         destination: IpAddr,
-        /// The segment, 24 bits.
+        /// VXLAN network identifier (24 bits).
         #[serde(default)]
         vni: u32,
     },
-    /// A packet behind four bytes (RFC 2784).
+    /// GRE: a packet after a header of four bytes (RFC 2784).
     Gre {
-        /// Where it begins.
+        /// Source address of the tunnel.
         source: IpAddr,
-        /// Where it ends.
+        /// Destination address of the tunnel.
         destination: IpAddr,
     },
 }
 
-/// What payloads are filled with behind the stamp.
+/// The payload after the stamp.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Payload {
-    /// 0, 1, 2 ...
+    /// Ascending bytes: 0, 1, 2, ...
     #[default]
     Incrementing,
     /// Zeros.
     Zeros,
-    /// Bits that are all one.
+    /// Bytes 0xff.
     Ones,
     /// Random bytes, the same in all frames.
     Random {
-        /// What they come from.
+        /// Seed of the random bytes.
         seed: u64,
     },
-    /// Bytes over and over.
+    /// A repeated byte pattern.
     Bytes {
-        /// They, 1 to 9216, as pairs of hexadecimal digits.
+        /// The pattern, 1 to 9216 bytes, as hexadecimal digits.
         hex: String,
     },
 }
 
-/// In which order sizes or flows come.
+/// The order of frame sizes or flows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Order {
-    /// One after the other.
+    /// Round robin.
     #[default]
     Turns,
-    /// Drawn for every frame from a seed.
+    /// A random draw for every frame.
     Seeded {
-        /// The seed.
+        /// Seed of the draws.
         seed: u64,
     },
 }
 
-/// Frames that were recorded elsewhere, and given to the agent by `traffic.record`.
+/// Recorded frames, which `traffic.record` transferred to the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Replayed {
-    /// The name of the recording.
+    /// Name of the recording.
     pub recording: String,
-    /// Whether their distances are as they were recorded, stretched to the rate; otherwise they are equal.
+    /// Whether the gaps between frames are as recorded, scaled to the rate; otherwise they are equal.
     #[serde(default)]
     pub as_recorded: bool,
 }
 
-/// A piece of a recording, of `traffic.record`.
+/// Parameters of `traffic.record`: one piece of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrafficRecord {
-    /// The set of ports that it will be sent through.
+    /// The set of ports that will send the recording.
     pub id: String,
     /// The controller's name for the recording.
     pub recording: String,
-    /// Whether it is the first piece; what was there under that name is forgotten.
+    /// Whether this is the first piece, which discards an earlier recording of that name.
     pub first: bool,
-    /// Whether it is the last one.
+    /// Whether this is the last piece.
     pub last: bool,
-    /// At most 1 MiB of it, as pairs of hexadecimal digits.
+    /// At most 1 MiB of the recording, as hexadecimal digits.
     pub hex: String,
 }
 
@@ -166,52 +166,52 @@ pub struct TrafficRecord {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrafficRecorded {
-    /// Bytes of it that are there.
+    /// Bytes received so far.
     pub bytes: u64,
-    /// Its frames; 0 until the last piece came.
+    /// Number of frames; 0 before the last piece.
     pub frames: u64,
-    /// Of these: those without room for a stamp.
+    /// Number of frames without room for a stamp.
     pub unstamped_frames: u64,
-    /// Flows of the others.
+    /// Number of flows of the frames with room for a stamp.
     pub flows: u32,
 }
 
-/// What a sender's frames look like.
+/// The frames of a sender.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FrameParams {
-    /// Sizes with FCS (bytes) and their weights.
+    /// Frame sizes with FCS (bytes), and their weights.
     pub sizes: Vec<(u16, u16)>,
-    /// The source address; absent means that of the port's interface.
+    /// Source MAC address; absent: that of the port's interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_mac: Option<String>,
-    /// The destination address.
+    /// Destination MAC address.
     pub destination_mac: String,
-    /// Tags from the outside in.
+    /// VLAN tags, outermost first.
     #[serde(default)]
     pub vlans: Vec<Vlan>,
     /// Addresses and ports.
     pub flows: Flows,
-    /// What carries the payload.
+    /// The protocol.
     #[serde(default, skip_serializing_if = "is_default")]
     pub transport: Transport,
-    /// What stands around the packets; absent: nothing.
+    /// The tunnel; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<Tunnel>,
-    /// What payloads are filled with.
+    /// The payload.
     #[serde(default, skip_serializing_if = "is_default")]
     pub payload: Payload,
-    /// Whether all frames may go without a stamp where the smallest has no room for one: they are counted, and no more.
+    /// Whether frames may be sent without a stamp, and only be counted, if the smallest frame has no room for a stamp.
     #[serde(default, skip_serializing_if = "is_default")]
     pub may_go_unstamped: bool,
-    /// DSCP and ECN.
+    /// DSCP and ECN (the whole byte).
     #[serde(default)]
     pub traffic_class: u8,
-    /// Time to live, or hop limit.
+    /// TTL or hop limit.
     #[serde(default = "sixty_four")]
     pub hop_limit: u8,
-    /// The order of sizes.
+    /// The order of frame sizes.
     #[serde(default)]
     pub size_order: Order,
     /// The order of flows.
@@ -219,89 +219,89 @@ pub struct FrameParams {
     pub flow_order: Order,
 }
 
-/// A rate: `frames` in every `per_ns`.
+/// A rate: `frames` per `per_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FrameRate {
-    /// How many frames.
+    /// Number of frames.
     pub frames: u64,
-    /// In how long (ns).
+    /// Interval (ns).
     pub per_ns: u64,
 }
 
-/// What happens to frames that were due while the sender could not send.
+/// Treatment of frames that became due while the sender could not send.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StallRule {
-    /// They are not sent.
+    /// The frames are not sent.
     #[default]
     Slip,
-    /// So many are sent late, at no more than twice the rate.
+    /// A limited number of frames is sent late, at no more than twice the rate.
     CatchUp {
-        /// The most after one stall.
+        /// Maximum number of late frames after one stall.
         max_frames: u32,
     },
 }
 
-/// One sender of a trial.
+/// A sender of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SenderParams {
-    /// The port it sends through.
+    /// The sending port.
     pub port: String,
-    /// What its frames are recognised by, different in each trial and direction.
+    /// Tag that identifies the sender's frames, different in each trial and direction.
     pub tag: u16,
-    /// What its frames look like.
+    /// The frames.
     pub frames: FrameParams,
-    /// How fast.
+    /// The rate.
     pub rate: FrameRate,
-    /// Frames that are sent in place of `frames`, of which the MAC addresses are theirs; absent: none.
+    /// Recorded frames to send instead of `frames`, which then defines only the MAC addresses; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replayed>,
-    /// The most frames that leave at once, 1 to 64.
+    /// Maximum burst size, 1 to 64 (frames).
     #[serde(default = "one")]
     pub max_burst: u32,
-    /// What happens after a stall.
+    /// Treatment of frames after a stall.
     #[serde(default)]
     pub stall: StallRule,
-    /// From which lateness on a stall is logged.
+    /// Minimum lateness of a reported stall.
     #[serde(default = "hundred_us_ns")]
     pub stall_threshold_ns: u64,
-    /// The most frames, besides the duration.
+    /// Maximum number of frames, in addition to the duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_frames: Option<u64>,
-    /// The line that gap frames keep full between frames; absent: frames are spaced by the clock.
+    /// The line whose gaps are filled with gap frames; absent: frames are paced by the clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_frames: Option<GapLine>,
 }
 
-/// A line that is always full: PAUSE frames (IEEE 802.3, annex 31B) fill the gaps, to the byte.
+/// A fully used line: PAUSE frames (IEEE 802.3, annex 31B) fill the gaps, byte by byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct GapLine {
-    /// Its rate, preamble and gaps included (bit/s).
+    /// Line rate, including preamble and inter-frame gap (bit/s).
     pub line_bps: u64,
 }
 
-/// How a thread waits for frames.
+/// The waiting mode of a receiving thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Waiting {
-    /// `wait` where threads and system under test would not have a CPU each, else `busy`.
+    /// `wait` if the threads and the device under test do not have one CPU each, otherwise `busy`.
     #[default]
     Auto,
-    /// It looks all the time.
+    /// Busy polling.
     Busy,
-    /// It sleeps until the kernel wakes it.
+    /// Sleeping until the kernel wakes the thread.
     Wait,
 }
 
-/// How much of each received frame is checked.
+/// The extent of the check of received frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -309,36 +309,36 @@ pub enum Checking {
     /// Every byte.
     #[default]
     Whole,
-    /// Headers and stamp; damage of the payload goes unseen.
+    /// Headers and stamp; payload corruption is not detected.
     HeadersAndStamp,
 }
 
-/// One receiver of a trial.
+/// A receiver of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReceiverParams {
-    /// The port it receives from.
+    /// The receiving port.
     pub port: String,
-    /// The sender whose frames it expects, by its place in `senders`.
+    /// The expected sender, as an index in `senders`.
     pub of: usize,
-    /// How it waits.
+    /// The waiting mode.
     #[serde(default)]
     pub waiting: Waiting,
-    /// How much it checks.
+    /// The extent of the check.
     #[serde(default)]
     pub checking: Checking,
 }
 
-/// The drained barrier at the end of a trial.
+/// The end of a trial: the wait for frames in transit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DrainParams {
-    /// Nothing must have arrived for so long.
+    /// Time without an arriving frame after which the trial ends.
     #[serde(default = "ten_ms_ns")]
     pub quiet_ns: u64,
-    /// Wait no longer than this.
+    /// Maximum wait.
     #[serde(default = "one_second_ns")]
     pub timeout_ns: u64,
 }
@@ -349,21 +349,21 @@ impl Default for DrainParams {
     }
 }
 
-/// Of `traffic.run`.
+/// Parameters of `traffic.run`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrafficRun {
     /// The set of ports.
     pub id: String,
-    /// How long frames are sent.
+    /// Duration of sending.
     pub duration_ns: u64,
-    /// Who sends.
+    /// The senders.
     pub senders: Vec<SenderParams>,
-    /// Who receives.
+    /// The receivers.
     #[serde(default)]
     pub receivers: Vec<ReceiverParams>,
-    /// When the trial is over.
+    /// The wait at the end of the trial.
     #[serde(default)]
     pub drain: DrainParams,
 }

@@ -1,30 +1,31 @@
-//! Time per CPU by class, steal included, from `/proc/stat`. Does not compute shares.
+//! CPU time of each CPU by class, including steal, from `/proc/stat`. The controller computes the shares.
 
 use iolab_protocol::observations::CpuTimes;
 
 use crate::kernel_file::KernelFile;
 use crate::SampleError;
 
-/// One tick of the times in `/proc` (ns): `USER_HZ` is 100 on every Linux architecture iolab runs on.
+/// Length of one tick of the times in `/proc`, in ns. `USER_HZ` is 100 on all Linux architectures that iolab
+/// supports.
 pub const TICK_NS: u64 = 10_000_000;
 
-/// The file of the times.
+/// Return the file `/proc/stat`, not yet open.
 pub fn file() -> KernelFile {
     KernelFile::of_one_record("/proc/stat")
 }
 
-/// Read the times of every CPU that is online.
+/// Read the times of all online CPUs.
 ///
 /// # Errors
-/// When `/proc/stat` cannot be read or understood.
+/// Returns an error if `/proc/stat` cannot be read or parsed.
 pub fn read(file: &mut KernelFile) -> Result<Vec<CpuTimes>, SampleError> {
     parse(&file.read()?)
 }
 
-/// The times in the text of `/proc/stat`.
+/// Parse the CPU times in the text of `/proc/stat`.
 ///
 /// # Errors
-/// When a CPU's line is not numbers.
+/// Returns an error if the line of a CPU contains anything but numbers.
 pub fn parse(text: &str) -> Result<Vec<CpuTimes>, SampleError> {
     let lines = text.lines().take_while(|line| line.starts_with("cpu"));
     lines.filter(|line| !line.starts_with("cpu ")).map(parse_line).collect()
@@ -88,18 +89,18 @@ ctxt 2340000
     }
 
     #[test]
-    fn an_old_kernel_without_guest_times_reads_as_zero() {
+    fn missing_guest_times_of_an_old_kernel_read_as_zero() {
         assert_eq!(parse("cpu0 1 2 3 4 5 6 7 8\n").unwrap()[0].guest_ns, 0);
     }
 
     #[test]
-    fn a_line_that_is_not_numbers_is_named() {
+    fn malformed_cpu_line_is_named_in_the_error() {
         let error = parse("cpu0 1 x 3\n").unwrap_err().to_string();
         assert_eq!(error, "reading /proc/stat: expected cpuN and its times, saw \"cpu0 1 x 3\"");
     }
 
     #[test]
-    fn this_kernel_is_understood() {
+    fn cpu_times_of_the_running_kernel_are_parsed() {
         assert!(!read(&mut file()).unwrap().is_empty());
     }
 }

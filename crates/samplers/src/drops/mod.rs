@@ -1,5 +1,6 @@
-//! Every counter of the kernel that tells of lost frames in the calling thread's namespace, under the kernel's names.
-//! Interfaces' own statistics (`ethtool -S`) need a system call that only the port crate may make.
+//! All kernel counters of lost frames in the network namespace of the calling thread, under the kernel's
+//! names. The caller reads the driver statistics of an interface (`ethtool -S`), because this crate makes no
+//! unsafe system calls.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +10,13 @@ use crate::{read_text, SampleError};
 
 pub mod reasons;
 
-/// An interface's own statistics: their names and values.
+/// Driver statistics of an interface, as pairs of name and value.
 pub type DriverCounters = Vec<(String, u64)>;
 
-/// Read them; `driver` gives the own statistics of an interface.
+/// Read all drop counters; `driver` returns the driver statistics of an interface.
 ///
 /// # Errors
-/// When a file cannot be read or understood.
+/// Returns an error if a file cannot be read or parsed.
 pub fn read(driver: impl Fn(&str) -> DriverCounters) -> Result<Vec<DropCounters>, SampleError> {
     let mut drops = interfaces(&read_text("/proc/thread-self/net/dev")?)?;
     let names: Vec<String> = drops.iter().map(|place| place.name.clone()).collect();
@@ -27,16 +28,16 @@ pub fn read(driver: impl Fn(&str) -> DriverCounters) -> Result<Vec<DropCounters>
         }
     }
     drops.extend(protocols(&read_text("/proc/thread-self/net/snmp")?)?);
-    // Where IPv6 is off there is no such file.
+    // The file does not exist if IPv6 is disabled.
     drops.extend(read_text("/proc/thread-self/net/snmp6").map(|text| protocols6(&text)).unwrap_or_default());
     drops.extend(reasons::read());
     Ok(drops)
 }
 
-/// The counters of `/proc/net/dev` that tell of drops.
+/// Parse the drop counters in the text of `/proc/net/dev`.
 ///
 /// # Errors
-/// When a line is not a name and its counters.
+/// Returns an error if a line is not a name with its counters.
 pub fn interfaces(text: &str) -> Result<Vec<DropCounters>, SampleError> {
     text.lines().skip(2).map(interface).collect()
 }
@@ -63,10 +64,11 @@ fn interface(line: &str) -> Result<DropCounters, SampleError> {
     Ok(DropCounters { place: "interface".to_owned(), name: name.trim().to_owned(), counters })
 }
 
-/// The counters of `/proc/net/snmp` that tell of drops: a line of names and a line of values for each protocol.
+/// Parse the drop counters in the text of `/proc/net/snmp`, which has a line of names and a line of values
+/// for each protocol.
 ///
 /// # Errors
-/// When a line of values does not fit its names.
+/// Returns an error if a line of values does not match its line of names.
 pub fn protocols(text: &str) -> Result<Vec<DropCounters>, SampleError> {
     let lines: Vec<&str> = text.lines().collect();
     let pairs = lines.chunks_exact(2).map(|pair| {
@@ -84,7 +86,8 @@ pub fn protocols(text: &str) -> Result<Vec<DropCounters>, SampleError> {
     Ok(places)
 }
 
-/// The counters of `/proc/net/snmp6` that tell of drops: one name (with its protocol in front) and value on each line.
+/// Parse the drop counters in the text of `/proc/net/snmp6`, which has a name (with its protocol as prefix)
+/// and a value on each line.
 pub fn protocols6(text: &str) -> Vec<DropCounters> {
     let prefixes = ["Icmp6", "Ip6", "UdpLite6", "Udp6"];
     let mut places: BTreeMap<&str, BTreeMap<String, u64>> = BTreeMap::new();
@@ -105,8 +108,8 @@ pub fn protocols6(text: &str) -> Vec<DropCounters> {
     places.into_iter().map(place).collect()
 }
 
-/// By its name, as kernel and drivers have no other way to say it. Of datagrams in fragments every count is needed: one lost
-/// fragment loses them all.
+/// Whether a counter counts drops, judged by its name, because the kernel and the drivers provide no other
+/// classification. All fragment counters are included: one lost fragment loses the whole datagram.
 fn tells_of_drops(name: &str) -> bool {
     const WORDS: [&str; 12] = [
         "drop", "err", "discard", "miss", "noroute", "noport", "overrun", "no_buf", "fifo", "oob", "reasm",
@@ -121,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_protocol_has_its_counters_of_drops() {
+    fn each_protocol_has_its_drop_counters() {
         let text = "Ip: Forwarding ReasmReqds InDiscards\nIp: 1 100 7\nTcp: ActiveOpens\nTcp: 4\n\
                     Udp: InDatagrams InErrors RcvbufErrors\nUdp: 5 2 1\n";
         let places = protocols(text).unwrap();
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_protocols_of_the_newer_family_are_in_their_names() {
+    fn ipv6_protocol_names_are_split_from_their_counters() {
         let places = protocols6("Ip6InReceives 4\nIp6InDiscards 2\nUdp6RcvbufErrors\t3\nnothing\n");
         assert_eq!(places.len(), 2);
         assert_eq!((places[0].name.as_str(), places[0].counters["InDiscards"]), ("Ip6", 2));
@@ -142,8 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn the_drops_of_the_cards_that_guests_have_are_known_by_their_names() {
-        // As drivers/net of Linux 6.1 names them: virtio_net, e1000 and e1000e, igb, vmxnet3, 8139cp, veth.
+    fn drop_counters_of_guest_nics_are_recognised_by_name() {
+        // Counter names of these drivers in Linux 6.1: virtio_net, e1000 and e1000e, igb, vmxnet3, 8139cp, veth.
         let drops = [
             "rx_queue_0_drops",
             "rx_queue_0_xdp_drops",
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_interfaces_own_statistics_those_of_drops_are_kept() {
+    fn only_drop_counters_of_an_interfaces_statistics_are_kept() {
         let own =
             |_: &str| vec![("rx_queue_0_drops".to_owned(), 3), ("rx_queue_0_xdp_packets".to_owned(), 9)];
         let drops = read(own).unwrap();

@@ -1,6 +1,6 @@
-//! Why the kernel dropped packets, under the kernel's own names: which number means what differs from kernel to kernel, so
-//! the names are read from its type information (BTF), or else from the tracepoint's format. The counting program belongs
-//! to the port crate; it is started when first asked for and counts as long as this process lives.
+//! Packet drops by reason, under the kernel's names. The reason numbers depend on the kernel version, so the
+//! names are read from the kernel's type information (BTF), or else from the tracepoint's format. The first
+//! reading starts the BPF program that counts the drops; it counts until this process exits.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ const FORMATS: [&str; 2] = [
 ];
 const PREFIX: &str = "SKB_DROP_REASON_";
 
-/// Names of reasons by their numbers.
+/// Names of drop reasons by number.
 pub type Names = BTreeMap<u32, String>;
 
 struct Counting {
@@ -29,12 +29,13 @@ fn counting() -> Option<&'static Counting> {
     COUNTING.get_or_init(start).as_ref()
 }
 
-/// Whether this kernel lets this process count them.
+/// Whether the kernel permits this process to count drop reasons.
 pub fn available() -> bool {
     counting().is_some()
 }
 
-/// What the whole kernel dropped since counting began, by reason; none where that is not allowed.
+/// Return the drops of the whole kernel since counting started, by reason; `None` if the kernel does not
+/// permit it.
 pub fn read() -> Option<DropCounters> {
     let Counting { reasons, names } = counting()?;
     let name = |number: u32| match names.get(&number) {
@@ -52,7 +53,7 @@ fn names() -> Names {
     btf.or_else(|| format().map(|text| of_format(&text))).unwrap_or_default()
 }
 
-/// The names in a kernel's type information (Linux Documentation/bpf/btf.rst).
+/// Parse the names of drop reasons in a kernel's type information (Linux Documentation/bpf/btf.rst).
 pub fn of_types(btf: &[u8]) -> Option<Names> {
     let word = |at: usize| btf.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
     let place = |at: usize| word(at).and_then(|value| usize::try_from(value).ok());
@@ -85,18 +86,18 @@ pub fn of_types(btf: &[u8]) -> Option<Names> {
 
 const ENUM: usize = 6;
 
-/// Bytes that follow a type's three words.
+/// Return the number of bytes that follow the three words of a BTF type.
 fn length_after(kind: usize, count: usize) -> usize {
     match kind {
         1 | 14 | 17 => 4,              // an integer, a variable, a tag
         3 => 12,                       // an array
-        4 | 5 | 15 | 19 => 12 * count, // structures, unions, sections, wide enumerations
-        ENUM | 13 => 8 * count,        // enumerations, parameters of functions
+        4 | 5 | 15 | 19 => 12 * count, // structures, unions, sections, 64-bit enumerations
+        ENUM | 13 => 8 * count,        // enumerations, function parameters
         _ => 0,
     }
 }
 
-/// The names in the tracepoint's format: `{ 2, "NOT_SPECIFIED" }, { 3, "NO_SOCKET" }`.
+/// Parse the names of drop reasons in the tracepoint's format: `{ 2, "NOT_SPECIFIED" }, { 3, "NO_SOCKET" }`.
 pub fn of_format(text: &str) -> Names {
     let pairs = text.split('{').skip(1).filter_map(|pair| {
         let (number, name) = pair.split_once('}')?.0.split_once(',')?;
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tracepoints_format_names_its_reasons() {
+    fn drop_reason_names_are_parsed_from_the_tracepoint_format() {
         let text = "print fmt: \"reason: %s\", __print_symbolic(REC->reason, { 2, \"NOT_SPECIFIED\" }, { 3, \
                     \"NO_SOCKET\" })";
         let expected = [(2, "NOT_SPECIFIED".to_owned()), (3, "NO_SOCKET".to_owned())];
@@ -120,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn types_that_end_too_early_name_nothing() {
+    fn truncated_type_information_gives_no_drop_reason_names() {
         assert_eq!(of_types(b""), None);
         assert_eq!(of_types(&[0x9f, 0xeb, 1, 0, 24, 0, 0, 0, 0, 0, 0, 0, 255, 255, 0, 0]), None);
     }
 
     #[test]
-    fn this_kernels_types_name_what_every_kernel_has() {
+    fn type_information_of_the_running_kernel_contains_common_drop_reason_names() {
         let Ok(btf) = std::fs::read(BTF) else { return };
         let names = of_types(&btf).unwrap();
         for expected in ["NOT_SPECIFIED", "NO_SOCKET", "UDP_CSUM"] {
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_that_nobody_wants_has_no_socket() {
+    fn datagram_without_a_listener_is_counted_under_the_drop_reason_no_socket() {
         let Some(before) = read() else { return };
         let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         std::net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"x", nobody).unwrap();

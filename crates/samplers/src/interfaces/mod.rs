@@ -1,4 +1,5 @@
-//! Counters of the network interfaces of a namespace, from `/proc/net/dev`; what that does not show is of rtnetlink.
+//! Counters of the network interfaces of a namespace, from `/proc/net/dev`; their carrier changes come from
+//! rtnetlink.
 
 use iolab_protocol::observations::InterfaceCounters;
 
@@ -6,15 +7,15 @@ use crate::kernel_file::KernelFile;
 use crate::links::Link;
 use crate::SampleError;
 
-/// The file of the calling thread's namespace.
+/// Return the file `/proc/net/dev` of the calling thread's namespace, not yet open.
 pub fn file() -> KernelFile {
     KernelFile::new("/proc/thread-self/net/dev")
 }
 
-/// Read the counters of every interface; `links` are what rtnetlink tells of them.
+/// Read the counters of all interfaces; `links` are the interfaces as reported by rtnetlink.
 ///
 /// # Errors
-/// When the file cannot be read or understood.
+/// Returns an error if the file cannot be read or parsed.
 pub fn read(file: &mut KernelFile, links: &[Link]) -> Result<Vec<InterfaceCounters>, SampleError> {
     let mut interfaces = parse(&file.read()?)?;
     join(&mut interfaces, links);
@@ -28,10 +29,10 @@ fn join(interfaces: &mut [InterfaceCounters], links: &[Link]) {
     }
 }
 
-/// The counters in the text of `/proc/net/dev`.
+/// Parse the counters in the text of `/proc/net/dev`.
 ///
 /// # Errors
-/// When a line is not a name and its counters.
+/// Returns an error if a line is not a name with its counters.
 pub fn parse(text: &str) -> Result<Vec<InterfaceCounters>, SampleError> {
     text.lines().skip(HEADER_LINES).map(parse_line).collect()
 }
@@ -93,12 +94,12 @@ eth0.10: 1000 10 1 2 3 4 5 6 2000 20 7 8 9 10 11 12
     }
 
     #[test]
-    fn a_short_line_is_named() {
+    fn short_interface_line_is_named_in_the_error() {
         assert!(parse("\n\n lo: 1 2 3\n").unwrap_err().to_string().contains("lo: 1 2 3"));
     }
 
     #[test]
-    fn this_kernel_is_understood() {
+    fn interface_counters_of_the_running_kernel_are_parsed() {
         assert!(read(&mut file(), &[]).unwrap().iter().any(|interface| interface.name == "lo"));
     }
 }

@@ -1,4 +1,4 @@
-//! The bytes of rtnetlink's qdisc dump: the counters in its answers. No I/O.
+//! Parser of rtnetlink's qdisc dump, without I/O.
 
 use iolab_protocol::observations::QdiscCounters;
 
@@ -6,7 +6,7 @@ use crate::links::Link;
 use crate::netlink::{for_each_attribute, u32_at, u64_at, wrong};
 use crate::SampleError;
 
-/// A queueing discipline whose interface is known by number only.
+/// A qdisc with the index of its interface, but without the interface's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qdisc {
     interface_index: u32,
@@ -14,17 +14,17 @@ pub struct Qdisc {
 }
 
 impl Qdisc {
-    /// With the interface's name; `None` when it has gone meanwhile.
+    /// Return the counters with the interface's name; `None` if the interface no longer exists.
     pub fn named(self, links: &[Link]) -> Option<QdiscCounters> {
         let interface = links.iter().find(|link| link.index == self.interface_index)?.name.clone();
         Some(QdiscCounters { interface, ..self.counts })
     }
 }
 
-/// The queueing discipline in the body of a message.
+/// Parse the qdisc in the body of a message.
 ///
 /// # Errors
-/// When it cannot be understood.
+/// Returns an error if the body cannot be parsed.
 pub fn parse(body: &[u8]) -> Result<Qdisc, SampleError> {
     let attributes = body.get(TCMSG_BYTES..).ok_or_else(|| wrong("a tcmsg", body))?;
     let mut counts = QdiscCounters {
@@ -75,7 +75,7 @@ fn parse_statistics(attributes: &[u8], counts: &mut QdiscCounters) -> Result<(),
     Ok(())
 }
 
-/// As tc prints it: the major number, a colon, the minor number unless it is 0.
+/// Format a handle as tc(8) does: the major number, a colon, and the minor number unless it is 0.
 fn handle(number: u32) -> String {
     match (number >> 16, number & 0xffff) {
         (major, 0) => format!("{major:x}:"),
@@ -93,11 +93,11 @@ fn parent(number: u32) -> String {
 }
 
 // linux/rtnetlink.h
-/// A queueing discipline, as a message.
+/// Message type of a qdisc.
 pub const RTM_NEWQDISC: u16 = 36;
-/// The request for them.
+/// Message type of the request for qdiscs.
 pub const RTM_GETQDISC: u16 = 38;
-/// Length of the message's head, and of an empty request.
+/// Length of the message header `tcmsg`, and of an empty request, in bytes.
 pub const TCMSG_BYTES: usize = 20;
 const TCA_KIND: u16 = 1;
 const TCA_STATS2: u16 = 7;

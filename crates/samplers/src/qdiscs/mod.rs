@@ -1,4 +1,4 @@
-//! Counters of the queueing disciplines of a namespace, asked from the kernel over rtnetlink.
+//! Counters of the qdiscs of a network namespace, from the kernel through rtnetlink.
 
 pub(crate) mod message;
 
@@ -8,10 +8,10 @@ use crate::links::Link;
 use crate::netlink::{Channel, Dump};
 use crate::SampleError;
 
-/// Read the counters of every queueing discipline of `links` over a channel of rtnetlink.
+/// Read the counters of all qdiscs of `links` through an rtnetlink channel.
 ///
 /// # Errors
-/// When the kernel refuses or its answer cannot be understood.
+/// Returns an error if the kernel refuses or its answer cannot be parsed.
 pub fn read(route: &mut Channel, links: &[Link]) -> Result<Vec<QdiscCounters>, SampleError> {
     let mut qdiscs = Vec::new();
     let dump = Dump {
@@ -36,7 +36,7 @@ mod tests {
     use crate::links;
 
     #[test]
-    fn this_kernel_is_understood() {
+    fn qdiscs_of_the_running_kernel_are_parsed() {
         let mut route = Channel::new(SockProtocol::NetlinkRoute);
         let links = links::read(&mut route).unwrap();
         let first = read(&mut route, &links).unwrap();

@@ -1,5 +1,5 @@
-//! What is in effect for the traffic of a namespace: its stack's choices and limits, and what each interface is set to.
-//! What the kernel does not show is absent.
+//! Settings in effect for the traffic of a network namespace: sysctls of its stack, and settings of each
+//! interface. Settings that the kernel does not report are omitted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use iolab_protocol::observations::SettingValues;
 
 use crate::links::Link;
 
-/// Of the stack of a namespace, by the name of the setting (sysctl).
+/// Settings of the network stack of a namespace, by sysctl name.
 const STACK: [&str; 9] = [
     "net.ipv4.tcp_congestion_control",
     "net.ipv4.tcp_rmem",
@@ -24,7 +24,7 @@ const STACK: [&str; 9] = [
 const LOOPBACK: &str = "lo";
 const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
 
-/// Read them in the namespace of the calling thread, of which these are the interfaces.
+/// Read the settings in the namespace of the calling thread, whose interfaces are `links`.
 pub fn read(links: &[Link]) -> Vec<SettingValues> {
     let mut found =
         vec![stack(|name| fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).ok())];
@@ -39,14 +39,14 @@ pub fn read(links: &[Link]) -> Vec<SettingValues> {
     found
 }
 
-/// What is set of the stack; `text` gives the content of a setting.
+/// Return the settings of the network stack; `text` returns the value of a sysctl.
 fn stack(text: impl Fn(&str) -> Option<String>) -> SettingValues {
     let words = |text: String| text.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
     let values = STACK.iter().filter_map(|&name| Some((name.to_owned(), words(text(name)?)))).collect();
     SettingValues { place: "stack".to_owned(), name: String::new(), values }
 }
 
-/// What chooses the frequency of each group of processors; empty where nothing does.
+/// Return the frequency governor of each group of CPUs; empty without frequency scaling.
 pub fn processors() -> Vec<SettingValues> {
     let text =
         |policy: &Path, name: &str| Some(fs::read_to_string(policy.join(name)).ok()?.trim().to_owned());
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_words_with_one_space_between_and_what_is_not_shown_is_absent() {
+    fn setting_values_contain_single_spaces_and_missing_settings_are_omitted() {
         let text = |name: &str| (name == "net.ipv4.tcp_rmem").then(|| "4096\t131072\t6291456\n".to_owned());
         let found = stack(text);
         assert_eq!(
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stack_of_this_namespace_says_what_controls_congestion() {
+    fn congestion_control_of_the_current_namespace_is_read() {
         let found = read(&[Link { name: LOOPBACK.to_owned(), ..Link::default() }]);
         assert_eq!(found.len(), 1, "the loopback interface carries nothing of a lab");
         assert!(found[0].values.contains_key("net.ipv4.tcp_congestion_control"));

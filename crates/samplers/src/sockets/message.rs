@@ -1,14 +1,14 @@
-//! The bytes of a `sock_diag` dump: one request, and the connections in its answers. No I/O.
+//! The `sock_diag` dump: its request, and a parser of the connections in its answer, without I/O.
 
 use iolab_protocol::observations::SocketCounters;
 
 use crate::netlink::{array_at, for_each_attribute, u32_at, u64_at, wrong};
 use crate::SampleError;
 
-/// IPv4 and IPv6.
+/// Address families: IPv4 and IPv6.
 pub const FAMILIES: [u8; 2] = [2, 10];
 
-/// The request for every established TCP connection of a family: an `inet_diag_req_v2`.
+/// Build the request for all established TCP connections of an address family: an `inet_diag_req_v2`.
 pub fn request(family: u8) -> Vec<u8> {
     let wanted = (1 << (INET_DIAG_INFO - 1)) | (1 << (INET_DIAG_CONG - 1)) | (1 << (INET_DIAG_SKMEMINFO - 1));
     let mut body = vec![family, IPPROTO_TCP, wanted, 0];
@@ -17,10 +17,10 @@ pub fn request(family: u8) -> Vec<u8> {
     body
 }
 
-/// The connection in the body of a message; `None` where the kernel tells nothing of it.
+/// Parse the connection in the body of a message; `None` if the kernel reports no TCP information.
 ///
 /// # Errors
-/// When it cannot be understood.
+/// Returns an error if the body cannot be parsed.
 pub fn parse(body: &[u8]) -> Result<Option<SocketCounters>, SampleError> {
     let attributes = body.get(INET_DIAG_MSG_BYTES..).ok_or_else(|| wrong("an inet_diag_msg", body))?;
     let (mut info, mut memory, mut congestion) = (None, None, String::new());
@@ -36,7 +36,7 @@ pub fn parse(body: &[u8]) -> Result<Option<SocketCounters>, SampleError> {
         Ok(())
     })?;
     let Some(info) = info.filter(|info| info.len() >= LEAST_INFO_BYTES) else { return Ok(None) };
-    // What a kernel does not have yet is 0, and so is a socket's memory that it does not tell.
+    // Fields that an older kernel lacks are 0, and so is the socket memory if the kernel omits it.
     let part = |at: usize| u64_at(&info, at).unwrap_or_default();
     let memory = memory.unwrap_or_default();
     let limit = |at: usize| u64::from(u32_at(&memory, at).unwrap_or_default());
@@ -60,8 +60,8 @@ pub fn parse(body: &[u8]) -> Result<Option<SocketCounters>, SampleError> {
     }))
 }
 
-/// As the kernel counts it (`tcp_packets_in_flight`): sent and not acknowledged, without what the other end has and what is
-/// taken for lost, and what of that was sent again.
+/// Return the bytes in flight as the kernel counts them (`tcp_packets_in_flight`): segments sent and not
+/// acknowledged, minus `SACKed` and lost segments, plus retransmitted segments, multiplied by the MSS.
 fn in_flight(info: &[u8]) -> Result<u64, SampleError> {
     let segments = |at: usize| u32_at(info, at).map(u64::from);
     let gone = segments(28)? + segments(32)?;
@@ -71,15 +71,15 @@ fn in_flight(info: &[u8]) -> Result<u64, SampleError> {
 const IPPROTO_TCP: u8 = 6;
 /// `1 << TCP_ESTABLISHED`
 const ESTABLISHED: u32 = 1 << 1;
-// linux/sock_diag.h, linux/inet_diag.h; the places in `struct tcp_info` are those of linux/tcp.h
-/// The request.
+// linux/sock_diag.h, linux/inet_diag.h; the offsets in `struct tcp_info` are those of linux/tcp.h
+/// Message type of the request.
 pub const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const SOCKID_BYTES: usize = 48;
 const INET_DIAG_MSG_BYTES: usize = 4 + SOCKID_BYTES + 20;
 const INET_DIAG_INFO: u8 = 2;
 const INET_DIAG_CONG: u8 = 4;
 const INET_DIAG_SKMEMINFO: u8 = 7;
-/// Up to `tcpi_sndbuf_limited`, which Linux 4.10 has.
+/// Minimum length of `tcp_info` in bytes: up to `tcpi_sndbuf_limited`, which exists since Linux 4.10.
 const LEAST_INFO_BYTES: usize = 192;
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_has_its_times_and_windows() {
+    fn tcp_connection_has_its_times_and_windows() {
         let mut body = vec![0; INET_DIAG_MSG_BYTES];
         body[4..8].copy_from_slice(&[0x14, 0x51, 0x80, 0]);
         let mut info = vec![0; 232];
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_tells_too_little_tells_nothing() {
+    fn kernel_with_short_tcp_info_gives_no_connection() {
         let mut body = vec![0; INET_DIAG_MSG_BYTES];
         body.extend(attribute(INET_DIAG_INFO, &[0; 104]));
         assert_eq!(parse(&body).unwrap(), None);

@@ -1,4 +1,5 @@
-//! What TCP says of each established connection in a namespace, asked from the kernel over `sock_diag`: `struct tcp_info` and the memory of its socket.
+//! State of each established TCP connection in a namespace, from the kernel through `sock_diag`: the
+//! `struct tcp_info` and the memory of its socket.
 
 pub(crate) mod message;
 
@@ -8,10 +9,11 @@ use nix::errno::Errno;
 use crate::netlink::{Channel, Dump};
 use crate::SampleError;
 
-/// Read every established connection over a channel of `sock_diag`. A kernel without `tcp_diag` tells of none.
+/// Read all established TCP connections through a `sock_diag` channel. A kernel without `tcp_diag` reports no
+/// connection.
 ///
 /// # Errors
-/// When the kernel refuses or its answer cannot be understood.
+/// Returns an error if the kernel refuses or its answer cannot be parsed.
 pub fn read(diag: &mut Channel) -> Result<Vec<SocketCounters>, SampleError> {
     let mut sockets = Vec::new();
     for family in message::FAMILIES {
@@ -45,13 +47,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_of_this_kernel_is_found_with_what_it_sent() {
+    fn connection_of_the_running_kernel_is_found_with_its_sent_bytes() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
         client.write_all(&[0; 1000]).unwrap();
         let sockets = read(&mut Channel::new(SockProtocol::NetlinkSockDiag)).unwrap();
-        // A kernel without tcp_diag tells of none.
+        // A kernel without tcp_diag reports no connection.
         if let Some(one) = sockets.iter().find(|socket| socket.remote_port == port) {
             assert_eq!(one.local_port, client.local_addr().unwrap().port());
             assert_eq!(one.sent_bytes, 1000);

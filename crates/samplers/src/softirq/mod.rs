@@ -1,21 +1,21 @@
-//! How often each kind of soft interrupt ran on each CPU, from `/proc/softirqs`.
+//! Number of runs of each softirq kind on each CPU, from `/proc/softirqs`.
 
 use iolab_protocol::observations::SoftirqCounts;
 
 use crate::{read_text, SampleError};
 
-/// Read the counts.
+/// Read the softirq counts.
 ///
 /// # Errors
-/// When `/proc/softirqs` cannot be read or understood.
+/// Returns an error if `/proc/softirqs` cannot be read or parsed.
 pub fn read() -> Result<Vec<SoftirqCounts>, SampleError> {
     parse(&read_text("/proc/softirqs")?)
 }
 
-/// The counts in the text of `/proc/softirqs`.
+/// Parse the counts in the text of `/proc/softirqs`.
 ///
 /// # Errors
-/// When a line is not a kind and its counts.
+/// Returns an error if a line is not a kind with its counts.
 pub fn parse(text: &str) -> Result<Vec<SoftirqCounts>, SampleError> {
     text.lines().skip(1).map(parse_line).collect()
 }
@@ -38,19 +38,19 @@ mod tests {
 ";
 
     #[test]
-    fn each_kind_has_a_count_per_cpu() {
+    fn each_softirq_kind_has_a_count_per_cpu() {
         let kinds = parse(RECORDED).unwrap();
         assert_eq!(kinds.len(), 3);
         assert_eq!(kinds[2], SoftirqCounts { kind: "NET_RX".to_owned(), per_cpu: vec![167_000, 168_342] });
     }
 
     #[test]
-    fn a_line_without_a_kind_is_named() {
+    fn softirq_line_without_a_kind_is_named_in_the_error() {
         assert!(parse("CPU0\n12 13\n").unwrap_err().to_string().contains("saw \"12 13\""));
     }
 
     #[test]
-    fn this_kernel_is_understood() {
+    fn softirq_counts_of_the_running_kernel_are_parsed() {
         assert!(read().unwrap().iter().any(|counts| counts.kind == "NET_RX"));
     }
 }

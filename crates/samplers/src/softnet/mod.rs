@@ -1,21 +1,23 @@
-//! The receive path of each CPU, from `/proc/net/softnet_stat`. The counters are of the whole host.
+//! Counters of the receive path of each CPU, from `/proc/net/softnet_stat`. The counters cover the whole
+//! host.
 
 use iolab_protocol::observations::SoftnetCounts;
 
 use crate::{read_text, SampleError};
 
-/// Read the counters of every CPU that is online.
+/// Read the receive path counters of all online CPUs.
 ///
 /// # Errors
-/// When the file cannot be read or understood.
+/// Returns an error if the file cannot be read or parsed.
 pub fn read() -> Result<Vec<SoftnetCounts>, SampleError> {
     parse(&read_text("/proc/thread-self/net/softnet_stat")?)
 }
 
-/// The counters in the text of `softnet_stat`: hexadecimal columns without names, see `softnet_seq_show` in the kernel.
+/// Parse the counters in the text of `softnet_stat`: hexadecimal columns without names, see
+/// `softnet_seq_show` in the kernel.
 ///
 /// # Errors
-/// When a line is not hexadecimal numbers.
+/// Returns an error if a line contains anything but hexadecimal numbers.
 pub fn parse(text: &str) -> Result<Vec<SoftnetCounts>, SampleError> {
     (0..).zip(text.lines()).map(|(row, line)| parse_line(row, line)).collect()
 }
@@ -35,7 +37,8 @@ fn parse_line(row: u32, line: &str) -> Result<SoftnetCounts, SampleError> {
     })
 }
 
-/// Since Linux 5.10; before, offline CPUs shift the rows.
+/// Column of the CPU number, since Linux 5.10. In older kernels the row number is used, which is wrong after
+/// an offline CPU.
 const CPU_COLUMN: usize = 12;
 const BACKLOG_COLUMN: usize = 11;
 
@@ -49,7 +52,7 @@ mod tests {
 ";
 
     #[test]
-    fn each_cpu_has_its_counters() {
+    fn each_cpu_has_its_softnet_counters() {
         let cpus = parse(RECORDED).unwrap();
         let first = SoftnetCounts { cpu: 0, processed: 166_469, dropped: 0, time_squeeze: 0, backlog: 2 };
         let second = SoftnetCounts { cpu: 4, processed: 168_150, dropped: 3, time_squeeze: 1, backlog: 0 };
@@ -57,19 +60,19 @@ mod tests {
     }
 
     #[test]
-    fn an_old_kernel_without_the_cpu_column_is_counted_by_row() {
+    fn softnet_rows_of_an_old_kernel_without_a_cpu_column_are_numbered() {
         let cpus = parse("01 02 03\n04 05 06\n").unwrap();
         assert_eq!(cpus[1], SoftnetCounts { cpu: 1, processed: 4, dropped: 5, time_squeeze: 6, backlog: 0 });
     }
 
     #[test]
-    fn what_is_not_hexadecimal_is_named() {
+    fn malformed_softnet_line_is_refused() {
         assert!(parse("01 zz 03\n").is_err());
         assert!(parse("01\n").is_err());
     }
 
     #[test]
-    fn this_kernel_is_understood() {
+    fn softnet_counters_of_the_running_kernel_are_parsed() {
         assert!(!read().unwrap().is_empty());
     }
 }

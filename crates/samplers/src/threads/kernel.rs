@@ -1,22 +1,22 @@
-//! Threads that move packets and belong to no supervised process: the kernel's vhost workers, `ksoftirqd` and NAPI, and the agent's
-//! own wires, devices and watches. Which there are is remembered, because a machine has hundreds of threads of the kernel and few
-//! of these.
+//! Threads outside the supervised processes that move packets: the kernel's vhost, `ksoftirqd` and NAPI threads, and
+//! the agent's threads of emulated links, devices and watches. The classification of each thread is cached, because a
+//! machine has hundreds of kernel threads and few of these.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// A thread that is to be read.
+/// Relation of a thread to the supervised processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Worker {
-    /// It works for the process or thread of that number.
+    /// The thread works for the process or thread with this ID.
     For(u32),
-    /// It works for whoever comes.
+    /// The thread works for all processes.
     ForAll,
-    /// It is one of the calling process, as is who measures.
+    /// The thread belongs to the calling process, the agent.
     Own,
 }
 
-/// What a thread of the kernel does, by its name; `None` where that does not concern us.
+/// Classify a kernel thread by its name; `None` if the thread does not move packets.
 pub fn judge(name: &str) -> Option<Worker> {
     if let Some(owner) = name.strip_prefix("vhost-") {
         return owner.parse().ok().map(Worker::For);
@@ -24,7 +24,8 @@ pub fn judge(name: &str) -> Option<Worker> {
     (name.starts_with("ksoftirqd/") || name.starts_with("napi/")).then_some(Worker::ForAll)
 }
 
-/// The threads of interest, looked for once a second: they come and go with cards and guests.
+/// The threads that move packets. The list is refreshed once a second, because threads start and exit with
+/// NICs and guests.
 #[derive(Debug, Default)]
 pub struct Workers {
     found: Vec<(u32, Worker)>,
@@ -32,7 +33,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Those there were at most a second before `now_ns`.
+    /// Return the threads from a list that is at most one second older than `now_ns`.
     pub fn at(&mut self, now_ns: u64) -> &[(u32, Worker)] {
         if self.looked_ns.is_none_or(|looked_ns| now_ns.saturating_sub(looked_ns) >= LOOK_NS) {
             self.found = find();
@@ -42,7 +43,7 @@ impl Workers {
     }
 }
 
-/// The threads of interest there are now.
+/// Return the current threads that move packets.
 fn find() -> Vec<(u32, Worker)> {
     let ids = thread_ids();
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +56,7 @@ fn find() -> Vec<(u32, Worker)> {
     of_kernel.chain(own_threads().map(|tid| (tid, Worker::Own))).collect()
 }
 
-/// The threads of the calling process that carry or look at frames.
+/// Return the threads of the calling process that forward or inspect frames.
 fn own_threads() -> impl Iterator<Item = u32> {
     let named = |tid: &u32| {
         std::fs::read_to_string(format!("/proc/self/task/{tid}/comm"))
@@ -64,7 +65,7 @@ fn own_threads() -> impl Iterator<Item = u32> {
     super::thread_ids(std::process::id()).into_iter().filter(named)
 }
 
-/// The children of the thread that starts the others.
+/// Return the children of `kthreadd`, which are the kernel threads.
 fn thread_ids() -> Vec<u32> {
     let children = format!("/proc/{STARTER}/task/{STARTER}/children");
     let is_starter = || {
@@ -75,12 +76,12 @@ fn thread_ids() -> Vec<u32> {
         Ok(text) if is_starter() => {
             text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
         }
-        // In a container the kernel's threads are not to be seen.
+        // Kernel threads are invisible in a container.
         _ => Vec::new(),
     }
 }
 
-/// What was found out about the threads seen before.
+/// Cached classification of kernel threads.
 #[derive(Default)]
 struct Known {
     workers: HashMap<u32, Option<Worker>>,
@@ -88,8 +89,8 @@ struct Known {
 }
 
 impl Known {
-    /// Forget what has ended and look at what is new with `look`. Now and then everything is looked at again: a number may have been
-    /// given to another thread in between.
+    /// Drop threads that have exited, and classify new threads and known workers with `look`. All other
+    /// threads are classified again only every [`LOOK_AGAIN`] calls, in case a thread ID was reused.
     fn update(&mut self, ids: &[u32], look: impl Fn(u32) -> Option<Worker>) {
         self.readings = (self.readings + 1) % LOOK_AGAIN;
         let mut workers = HashMap::with_capacity(ids.len());
@@ -103,10 +104,10 @@ impl Known {
 }
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
-/// `kthreadd` is the second process of every kernel.
+/// Process ID of `kthreadd`, which is 2 in every kernel.
 const STARTER: u32 = 2;
 const LOOK_AGAIN: u32 = 100;
-/// How the threads of wires, devices, watches and captures are called.
+/// Prefix of the names of the agent's threads for emulated links, devices, watches and captures.
 const OWN_NAMES: &str = "iolab-";
 const LOOK_NS: u64 = 1_000_000_000;
 
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_threads_that_move_packets_are_told_by_their_names() {
+    fn packet_processing_kernel_threads_are_recognised_by_name() {
         assert_eq!(judge("vhost-5151"), Some(Worker::For(5151)));
         assert_eq!(judge("ksoftirqd/1"), Some(Worker::ForAll));
         assert_eq!(judge("napi/eth0-8193"), Some(Worker::ForAll));
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threads_are_looked_for_once_a_second() {
+    fn kernel_threads_are_searched_once_per_second() {
         let gone = vec![(u32::MAX, Worker::ForAll)];
         let mut workers = Workers { found: gone.clone(), looked_ns: Some(LOOK_NS) };
         assert_eq!(workers.at(2 * LOOK_NS - 1), gone);
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_no_interest_is_looked_at_once_in_a_while() {
+    fn irrelevant_thread_is_examined_only_occasionally() {
         let (mut known, looked) = (Known::default(), RefCell::new(Vec::new()));
         let look = |tid| {
             looked.borrow_mut().push(tid);

@@ -1,7 +1,8 @@
-//! Times of every thread of the supervised processes and their descendants, and of the kernel's and the agent's own threads that
-//! move packets, from `/proc/PID/task`.
+//! Times of all threads of the supervised processes and their descendants, and of the kernel's and the
+//! agent's threads that move packets, from `/proc/PID/task`.
 //!
-//! A thread that ends while it is being read is left out; its time is in its process's once it was waited for.
+//! A thread that exits during a reading is omitted; its time is added to its process's time once it has been
+//! reaped.
 
 mod kernel;
 pub(crate) mod status;
@@ -19,23 +20,23 @@ use status::Status;
 /// A supervised process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Supervised {
-    /// The controller's name for it.
+    /// The controller's name for the process.
     pub name: String,
-    /// The process.
+    /// Process ID.
     pub pid: u32,
 }
 
-/// Reads threads again and again: their files stay open.
+/// Repeated readings of threads, whose files stay open.
 #[derive(Debug, Default)]
 pub struct Threads {
     files: HashMap<(u32, u32), ThreadFiles>,
-    /// The threads of each process, as its folder showed them last.
+    /// Threads of each process, from the last listing of its folder.
     listed: HashMap<u32, Vec<u32>>,
     workers: Workers,
 }
 
 impl Threads {
-    /// Read the times of all threads there are now; of the kernel's and our own, of those there were in the last second.
+    /// Read the times of all current threads. The list of kernel and agent threads may be one second old.
     pub fn read(&mut self, supervised: &[Supervised], now_ns: u64) -> Vec<ThreadTimes> {
         let mut round = Round {
             now_ns,
@@ -74,8 +75,8 @@ impl Threads {
         }
     }
 
-    /// Read these threads of a process, and add to `pids` what they started. Say whether these are all it has: one that ended
-    /// cannot be read, and each tells how many there are.
+    /// Read the given threads of a process, and add their child processes to `pids`. Return whether these are
+    /// all threads of the process: all of them could be read, and each reports the same thread count.
     fn read_threads(
         &mut self,
         process: &Supervised,
@@ -100,7 +101,7 @@ impl Threads {
     }
 }
 
-/// One reading of all threads, with what is left of the one before.
+/// One reading of all threads, with the files that the previous reading left open.
 struct Round {
     now_ns: u64,
     files: HashMap<(u32, u32), ThreadFiles>,
@@ -114,8 +115,9 @@ impl Round {
     }
 }
 
-/// The process that a thread of the kernel works for: `None` for everybody; outer `None`: one that is not supervised.
-#[allow(clippy::option_option)] // Both are different answers, as said above.
+/// Return the process for which a thread works: inner `None` for all processes; outer `None` for a process
+/// that is not supervised.
+#[allow(clippy::option_option)] // The two values have different meanings, as documented above.
 fn works_for(worker: Worker, supervised: &[ThreadTimes]) -> Option<Option<String>> {
     match worker {
         Worker::ForAll | Worker::Own => Some(None),
@@ -128,19 +130,21 @@ fn works_for(worker: Worker, supervised: &[ThreadTimes]) -> Option<Option<String
     }
 }
 
-/// Let the files of a thread stay open, unless there are many: a process may have few files open.
+/// Keep the files of a thread open, unless too many are open: the number of open files of a process is
+/// limited.
 fn keep(files: &mut HashMap<(u32, u32), ThreadFiles>, thread: (u32, u32), own: ThreadFiles) {
     if files.len() < MOST_KEPT {
         files.insert(thread, own);
     }
 }
 
-/// Threads whose files stay open, four each.
+/// Maximum number of threads whose files stay open, four files each.
 const MOST_KEPT: usize = 64;
-/// How old a `status` may be: the kernel takes as long for it as for the others together, and CPUs are allowed once and for all.
+/// Maximum age of `status` in ns. The kernel needs as much time for `status` as for the other files together, and the
+/// CPU list in `status` rarely changes.
 const STATUS_NS: u64 = 1_000_000_000;
 
-/// What the kernel tells of one thread.
+/// The files of one thread in `/proc`.
 #[derive(Debug)]
 struct ThreadFiles {
     stat: KernelFile,
@@ -162,7 +166,7 @@ impl ThreadFiles {
         }
     }
 
-    /// The times, and how many threads its process has; `None` where the thread has ended.
+    /// Return the times of the thread and the thread count of its process; `None` if the thread has exited.
     fn read(&mut self, process: Option<&str>, pid: u32, tid: u32, now_ns: u64) -> Option<(ThreadTimes, u64)> {
         let stat = self.stat.read().ok()?;
         let schedstat = self.schedstat.read().unwrap_or_default();
@@ -173,7 +177,7 @@ impl ThreadFiles {
         parse(process, pid, tid, &stat, &schedstat, status).ok()
     }
 
-    /// The processes that the thread started; none where the kernel was built without that file.
+    /// Return the child processes of the thread; empty if the kernel was built without the file.
     fn children(&mut self) -> Vec<u32> {
         let text = self.children.read().unwrap_or_default();
         text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
@@ -185,11 +189,11 @@ fn thread_ids(pid: u32) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The times of one thread, and how many threads its process has, from the texts of its `stat` and `schedstat` (empty where
-/// the kernel has none) and its status.
+/// Parse the times of one thread and the thread count of its process from the texts of `stat` and `schedstat`
+/// (empty if the kernel lacks it) and from its status.
 ///
 /// # Errors
-/// When a text is not as proc(5) says.
+/// Returns an error if a text does not have the format of proc(5).
 pub fn parse(
     process: Option<&str>,
     pid: u32,
@@ -227,7 +231,7 @@ pub fn parse(
     Ok((times, number(THREADS_FIELD)?))
 }
 
-// Numbers of the fields in proc_pid_stat(5).
+// Field numbers of proc_pid_stat(5).
 const FIRST_FIELD_AFTER_NAME: usize = 3;
 const UTIME_FIELD: usize = 14;
 const STIME_FIELD: usize = 15;
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_has_its_times_and_switches() {
+    fn thread_has_its_times_and_context_switches() {
         let times = parse(Some("server-1"), 5151, 5152, STAT, "1020304050 2000 77\n", &status()).unwrap();
         let expected = ThreadTimes {
             process: Some("server-1".to_owned()),
@@ -267,31 +271,31 @@ mod tests {
     }
 
     #[test]
-    fn without_schedstat_the_run_time_is_that_of_the_ticks() {
+    fn without_schedstat_the_run_time_is_computed_from_ticks() {
         assert_eq!(parse(None, 1, 1, STAT, "", &status()).unwrap().0.run_ns, 1_020_000_000);
     }
 
     #[test]
-    fn a_short_stat_is_an_error() {
+    fn truncated_stat_file_is_an_error() {
         assert!(parse(None, 1, 1, "1 (x) R 1", "", &status()).is_err());
         assert!(parse(None, 1, 1, "", "", &status()).is_err());
     }
 
     #[test]
-    fn the_threads_of_this_process_are_found() {
+    fn threads_of_the_current_process_are_found() {
         let me = Supervised { name: "me".to_owned(), pid: std::process::id() };
         let threads = Threads::default().read(&[me], 0);
         assert!(threads.iter().any(|thread| thread.tid == std::process::id()));
     }
 
     #[test]
-    fn a_process_that_is_gone_has_no_threads() {
+    fn ended_process_has_no_threads() {
         let gone = Supervised { name: "gone".to_owned(), pid: u32::MAX };
         assert!(Threads::default().read(&[gone], 0).iter().all(|thread| thread.process.is_none()));
     }
 
     #[test]
-    fn the_kernels_soft_interrupt_threads_are_read_where_they_can_be_seen() {
+    fn ksoftirqd_threads_are_read_if_visible() {
         let names: Vec<String> = std::fs::read_dir("/proc")
             .unwrap()
             .flatten()
@@ -310,9 +314,9 @@ mod tests {
             .all(|thread| thread.process.is_none() && thread.pid == thread.tid));
     }
 
-    /// What a wire takes of a CPU is work of the trial, not of strangers.
+    /// The CPU time of an emulated link's thread counts as work of the trial and not of foreign programs.
     #[test]
-    fn our_own_threads_that_carry_frames_are_read_by_their_names() {
+    fn frame_carrying_threads_of_the_agent_are_read_by_name() {
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let carry = move || {
@@ -331,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vhost_thread_is_its_processes_and_no_other_ones() {
+    fn vhost_thread_belongs_to_its_process() {
         let mine = [parse(Some("dut"), 5151, 5152, STAT, "", &status()).unwrap().0];
         assert_eq!(works_for(Worker::For(5151), &mine), Some(Some("dut".to_owned())));
         assert_eq!(works_for(Worker::For(5152), &mine), Some(Some("dut".to_owned())));
@@ -340,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_began_and_one_that_ended_between_readings_are_noticed() {
+    fn started_and_ended_threads_are_detected_between_readings() {
         let me = [Supervised { name: "me".to_owned(), pid: std::process::id() }];
         let mut threads = Threads::default();
         let mut read = || threads.read(&me, 0).into_iter().map(|thread| thread.tid).collect::<Vec<_>>();

@@ -1,18 +1,18 @@
-//! What a thread's `status` says, see `proc_pid_status(5)`.
+//! Parser of a thread's `status`, see `proc_pid_status(5)`.
 
-/// What is of interest in the text of a thread's `status`.
+/// The relevant values of a thread's `status`.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// How often it gave up the CPU.
+    /// Number of voluntary context switches.
     pub voluntary_switches: u64,
-    /// How often the CPU was taken from it.
+    /// Number of involuntary context switches.
     pub involuntary_switches: u64,
-    /// The CPUs that it may run on, as a list.
+    /// List of the CPUs on which the thread may run.
     pub allowed_cpus: String,
 }
 
 impl Status {
-    /// What the text says; what it does not say is nothing.
+    /// Parse the text of `status`; missing values are 0 or empty.
     pub fn parse(text: &str) -> Self {
         let mut status = Self::default();
         for (label, value) in text.lines().filter_map(|line| line.split_once(':')) {

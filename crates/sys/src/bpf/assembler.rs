@@ -1,8 +1,10 @@
-//! Writes BPF instructions with labels. Only what the programs here need; the kernel's verifier checks them.
+//! Assembler for BPF instructions with labels. The assembler covers only the instructions that iolab's programs need;
+//! the kernel's verifier checks the programs.
 
 use crate::signed;
 
-/// A register of the BPF machine: R0 results, R1-R5 arguments (lost by calls), R6-R9 kept, R10 the end of the stack.
+/// A register of the BPF machine: R0 is the return value, R1-R5 are arguments (clobbered by calls), R6-R9 are
+/// callee-saved, R10 is the frame pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Register {
@@ -19,20 +21,20 @@ pub enum Register {
     R10,
 }
 
-/// How wide a load or store is.
+/// Width of a load or store.
 #[derive(Debug, Clone, Copy)]
 pub enum Width {
-    /// 1 byte
+    /// 1 byte.
     Byte = 0x10,
-    /// 2 bytes
+    /// 2 bytes.
     Half = 0x08,
-    /// 4 bytes
+    /// 4 bytes.
     Word = 0x00,
-    /// 8 bytes
+    /// 8 bytes.
     Double = 0x18,
 }
 
-/// 64-bit arithmetic.
+/// A 64-bit arithmetic operation.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
 pub enum Operation {
@@ -48,7 +50,7 @@ pub enum Operation {
     Move = 0xb0,
 }
 
-/// When a jump is taken, comparing unsigned.
+/// Condition of a jump, as an unsigned comparison.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
 pub enum Condition {
@@ -60,7 +62,7 @@ pub enum Condition {
     AtMost = 0xb0,
 }
 
-/// Functions of the kernel that a program may call, by their names in linux/bpf.h.
+/// A BPF helper function of the kernel, with its number from linux/bpf.h.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
 pub enum Helper {
@@ -75,11 +77,11 @@ pub enum Helper {
     XdpStoreBytes = 190,
 }
 
-/// A place in the program, bound once and jumped to from before or behind.
+/// A position in the program, which is bound once. Jumps before and after that position may target it.
 #[derive(Debug, Clone, Copy)]
 pub struct Label(usize);
 
-/// A program being written.
+/// A program under construction.
 #[derive(Debug, Default)]
 pub struct Assembler {
     code: Vec<[u8; 8]>,
@@ -96,7 +98,7 @@ const LOAD: u8 = 0x61;
 const STORE: u8 = 0x63;
 const STORE_IMMEDIATE: u8 = 0x62;
 const ATOMIC_ADD: u8 = 0xdb;
-const FETCH: i32 = 0x01; // of an atomic operation, since Linux 5.12
+const FETCH: i32 = 0x01; // flag of atomic operations, since Linux 5.12
 const LOAD_64: u8 = 0x18;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
@@ -110,39 +112,39 @@ impl Assembler {
         self.code.push([code, to | from << 4, low, high, a, b, c, d]);
     }
 
-    /// A new place, to be bound later.
+    /// Create a label, to be bound later.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
-    /// Binds a place to here.
+    /// Bind a label to the current position.
     pub fn bind(&mut self, label: Label) {
         self.labels[label.0] = Some(self.code.len());
     }
 
-    /// `to = to operation value`
+    /// Emit `to = to operation value`.
     pub fn compute(&mut self, operation: Operation, to: Register, value: i32) {
         self.emit(ALU64_IMMEDIATE | operation as u8, to as u8, 0, 0, value);
     }
 
-    /// `to = to operation from`
+    /// Emit `to = to operation from`.
     pub fn combine(&mut self, operation: Operation, to: Register, from: Register) {
         self.emit(ALU64_REGISTER | operation as u8, to as u8, from as u8, 0, 0);
     }
 
-    /// `to = value`, 64 bits wide
-    #[allow(clippy::cast_possible_truncation)] // the two halves of the value
+    /// Emit `to = value` with a 64-bit value.
+    #[allow(clippy::cast_possible_truncation)] // the lower half and the upper half of the value
     pub fn set(&mut self, to: Register, value: u64) {
         self.wide(to, 0, signed(value as u32), signed((value >> 32) as u32));
     }
 
-    /// `to = map`
+    /// Emit `to = map`.
     pub fn set_map(&mut self, to: Register, map: i32) {
         self.wide(to, SOURCE_MAP, map, 0);
     }
 
-    /// `to = address of the first value of an array map`
+    /// Emit `to = address of the first value of an array map`.
     pub fn set_map_value(&mut self, to: Register, map: i32) {
         self.wide(to, SOURCE_MAP_VALUE, map, 0);
     }
@@ -152,75 +154,75 @@ impl Assembler {
         self.emit(0, 0, 0, 0, high);
     }
 
-    /// `to = *(from + offset)`
+    /// Emit `to = *(from + offset)`.
     pub fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
         self.emit(LOAD | width as u8, to as u8, from as u8, offset, 0);
     }
 
-    /// `*(to + offset) = from`
+    /// Emit `*(to + offset) = from`.
     pub fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
         self.emit(STORE | width as u8, to as u8, from as u8, offset, 0);
     }
 
-    /// `*(to + offset) = value`
+    /// Emit `*(to + offset) = value`.
     pub fn store_value(&mut self, width: Width, to: Register, offset: i16, value: i32) {
         self.emit(STORE_IMMEDIATE | width as u8, to as u8, 0, offset, value);
     }
 
-    /// `*(to + offset) += from`, whole for every CPU
+    /// Emit `*(to + offset) += from` as an atomic operation.
     pub fn add_atomically(&mut self, to: Register, offset: i16, from: Register) {
         self.emit(ATOMIC_ADD, to as u8, from as u8, offset, 0);
     }
 
-    /// `from = *(to + offset)` and `*(to + offset) += from`, as one step for every CPU
+    /// Emit `from = *(to + offset)` and `*(to + offset) += from` as one atomic operation.
     pub fn fetch_and_add(&mut self, to: Register, offset: i16, from: Register) {
         self.emit(ATOMIC_ADD, to as u8, from as u8, offset, FETCH);
     }
 
-    /// `goto label`
+    /// Emit `goto label`.
     pub fn jump(&mut self, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.emit(JUMP_IMMEDIATE, 0, 0, 0, 0);
     }
 
-    /// `if left condition value goto label`
+    /// Emit `if left condition value goto label`.
     pub fn jump_if(&mut self, left: Register, condition: Condition, value: i32, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.emit(JUMP_IMMEDIATE | condition as u8, left as u8, 0, 0, value);
     }
 
-    /// As `jump_if`, comparing the lower 32 bits only
+    /// Emit `if left condition value goto label` with a comparison of the lower 32 bits only.
     pub fn jump_if_word(&mut self, left: Register, condition: Condition, value: i32, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.emit(JUMP32_IMMEDIATE | condition as u8, left as u8, 0, 0, value);
     }
 
-    /// `if left condition right goto label`
+    /// Emit `if left condition right goto label`.
     pub fn jump_compare(&mut self, left: Register, condition: Condition, right: Register, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.emit(JUMP_REGISTER | condition as u8, left as u8, right as u8, 0, 0);
     }
 
-    /// `R0 = helper(R1..R5)`
+    /// Emit `R0 = helper(R1..R5)`.
     pub fn call(&mut self, helper: Helper) {
         self.emit(CALL, 0, 0, 0, helper as i32);
     }
 
-    /// `return R0`
+    /// Emit `return R0`.
     pub fn exit(&mut self) {
         self.emit(EXIT, 0, 0, 0, 0);
     }
 
-    /// `return value`
+    /// Emit `return value`.
     pub fn exit_with(&mut self, value: i32) {
         self.compute(Operation::Move, Register::R0, value);
         self.exit();
     }
 
-    /// The program, every jump resolved.
+    /// Return the instructions of the program with resolved jumps.
     ///
     /// # Panics
-    /// When a label was never bound: a mistake in this crate.
+    /// Panics if a label was never bound, which is a bug in this crate.
     pub fn finish(mut self) -> Vec<[u8; 8]> {
         for (at, label) in self.jumps {
             let Some(target) = self.labels[label.0] else { unreachable!("a label without a place") };

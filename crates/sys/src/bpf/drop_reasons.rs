@@ -1,6 +1,7 @@
-//! Why the kernel drops packets: a program on the raw tracepoint `skb:kfree_skb` counts each reason by its number, for the
-//! whole kernel. It says nothing of frames that XDP drops, for those never become packets. What the numbers mean is
-//! the kernel's own, and known elsewhere.
+//! Counters of packet drops by drop reason. A program on the raw tracepoint `skb:kfree_skb` counts the drops
+//! of each reason number in the whole kernel. The counts exclude frames that XDP drops, because those frames
+//! never become packets. The meaning of the numbers depends on the kernel version; the caller looks up the
+//! names.
 
 use std::os::fd::OwnedFd;
 
@@ -8,14 +9,16 @@ use super::assembler::{Assembler, Condition, Operation, Register, Width};
 use super::program::{Map, MapKind, Program};
 use super::BpfError;
 
-/// Reasons with numbers below this are counted by themselves; Linux 6.18 has 120.
+/// Number of counters: each drop reason with a lower number has a separate counter. Linux 6.18 has 120
+/// reasons.
 const REASONS: usize = 512;
-/// The last place: reasons of modules, which have numbers from 65536 on.
+/// Index of the last counter, for the reasons of modules, whose numbers start at 65536.
 const OTHER: usize = REASONS - 1;
-/// The tracepoint's arguments are the packet, the place in the code, and the reason (since Linux 5.17).
+/// Offset of the drop reason in the tracepoint's arguments, in bytes. The arguments are the packet, the code
+/// location and the reason (since Linux 5.17).
 const REASON: i16 = 16;
 
-/// Counts, as long as it lives.
+/// An attached program that counts drops until the value is dropped.
 #[derive(Debug)]
 pub struct DropReasons {
     _attached: OwnedFd,
@@ -24,10 +27,11 @@ pub struct DropReasons {
 }
 
 impl DropReasons {
-    /// Begins to count.
+    /// Attach the program and start to count.
     ///
     /// # Errors
-    /// When the kernel has no such tracepoint, tells no reasons there, or does not allow it.
+    /// Returns an error if the kernel lacks the tracepoint or its reason argument, or if the process lacks
+    /// permission.
     pub fn new() -> Result<Self, BpfError> {
         let bytes = u32::try_from(8 * REASONS).unwrap_or(u32::MAX);
         let counts = Map::new(MapKind::Array, bytes, 1)?;
@@ -36,17 +40,17 @@ impl DropReasons {
         Ok(Self { _attached: attached, _program: program, counts })
     }
 
-    /// The packets dropped since it began: number of the reason and count, without zeros. The last number stands for
-    /// every reason with that number or above.
+    /// Return the packets dropped since counting started, as pairs of reason number and count; zero counts
+    /// are omitted. The pair with the number [`Self::OTHER`] also counts all reasons with higher numbers.
     ///
     /// # Errors
-    /// When the kernel refuses to give them.
+    /// Returns an error if the kernel refuses to read the counters.
     pub fn counts(&self) -> Result<Vec<(u32, u64)>, BpfError> {
         let counts = self.counts.words::<REASONS>()?;
         Ok((0..).zip(counts).filter(|&(_, count)| count > 0).collect())
     }
 
-    /// The number that stands for reasons of modules.
+    /// The number that represents the reasons of modules.
     #[allow(clippy::cast_possible_truncation)] // far below 2^32
     pub const OTHER: u32 = OTHER as u32;
 }
@@ -56,7 +60,7 @@ fn instructions(counts: i32) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     let known = program.label();
     program.load(Width::Double, R2, R1, REASON);
-    program.compute(Operation::ShiftLeft, R2, 32); // the argument is an int: its upper half may be anything
+    program.compute(Operation::ShiftLeft, R2, 32); // the argument is an int: its upper half is undefined
     program.compute(Operation::ShiftRight, R2, 32);
     program.set(R3, u64::from(DropReasons::OTHER));
     program.jump_compare(R2, Condition::AtMost, R3, known);
@@ -77,9 +81,9 @@ mod tests {
 
     use super::*;
 
-    /// Datagrams to a port at which nobody listens are counted, under one number.
+    /// Datagrams to a port without a listener are counted under one number.
     #[test]
-    fn datagrams_that_nobody_wants_are_counted() {
+    fn datagrams_without_a_listener_are_counted_under_one_drop_reason() {
         let Ok(reasons) = DropReasons::new() else { return };
         let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,35 +1,35 @@
-//! What can go wrong with a BPF map or program.
+//! Errors of BPF maps and programs.
 
 use std::io;
 
-/// Why a map or program could not be made or used.
+/// The failure of an operation on a BPF map or program.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BpfError {
-    /// The kernel's verifier refused a program.
+    /// The kernel's verifier rejected a program.
     #[error("loading the program {program}: refused by the kernel ({errno}): {log}")]
     ProgramRefused {
-        /// which program
+        /// Name of the program.
         program: &'static str,
-        /// what the kernel said
+        /// Error from the kernel.
         errno: io::Error,
-        /// the verifier's last lines
+        /// Last lines of the verifier's log.
         log: String,
     },
-    /// Any other refusal of the kernel.
+    /// A different system call failed.
     #[error("{doing}: {syscall} failed: {errno}")]
     System {
-        /// what was being done
+        /// The operation that failed.
         doing: &'static str,
-        /// the call
+        /// Name of the system call.
         syscall: &'static str,
-        /// what the kernel said
+        /// Error from the kernel.
         errno: io::Error,
     },
 }
 
 impl BpfError {
-    /// Turns the kernel's answer into an error that says what was being done.
+    /// Return a function that converts the kernel's error into a [`BpfError`] with the operation that failed.
     pub(crate) fn of(doing: &'static str, syscall: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |errno| Self::System { doing, syscall, errno }
     }

@@ -1,4 +1,5 @@
-//! Hangs programs on interfaces by links, which end with the process that holds them.
+//! BPF links, which attach programs to interfaces. The kernel detaches the program when the process that
+//! holds the link exits.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,14 +11,14 @@ use crate::unsigned;
 const LINK_CREATE: u32 = 28;
 const LINK_DETACH: u32 = 34;
 
-/// Where on an interface a program hangs (enum `bpf_attach_type`).
+/// Attachment point of a program on an interface (enum `bpf_attach_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Before the stack.
+    /// The XDP hook, before the network stack.
     Xdp = 37,
-    /// Where packets enter the stack, since Linux 6.6.
+    /// Ingress of the network stack (tcx), since Linux 6.6.
     StackIn = 46,
-    /// Where packets leave the stack, before they are queued, since Linux 6.6.
+    /// Egress of the network stack (tcx), before the qdisc, since Linux 6.6.
     StackOut = 47,
 }
 
@@ -38,15 +39,16 @@ struct LinkId {
 
 plain!(LinkSpec, LinkId);
 
-/// A program on an interface of the namespace of the thread that hung it there, until dropped.
+/// A program attached to an interface until the value is dropped. The interface belongs to the network
+/// namespace of the thread that attached the program.
 #[derive(Debug)]
 pub struct Link(OwnedFd);
 
 impl Link {
-    /// Hangs a program on an interface, by its number.
+    /// Attach a program to the interface with the given index.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Returns the kernel's error if the kernel refuses to attach the program.
     pub fn new(program: &Program, interface: u32, place: Place, flags: u32) -> io::Result<Self> {
         let program = unsigned(program.as_raw_fd());
         let mut spec = LinkSpec { program, interface, attach_type: place as u32, flags };
@@ -60,8 +62,9 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         let mut spec = LinkId { link: unsigned(self.0.as_raw_fd()) };
-        // Closing is not enough at once: a process being started holds a copy of the descriptor for a moment.
-        // SAFETY: the attributes hold no addresses. A failure leaves what closing does.
+        // Closing the descriptor may detach the program too late: a process that is being started briefly
+        // holds a copy of the descriptor. SAFETY: the attributes hold no addresses. If the call fails,
+        // closing the descriptor still detaches the program.
         let _ = unsafe { call(LINK_DETACH, &mut spec) };
     }
 }

@@ -1,5 +1,5 @@
-//! BPF programs written here as instructions and loaded by bpf(2): no compiler, no libbpf, no BTF at the user's. What a
-//! program does with frames, and where it hangs, is said where it is used.
+//! BPF programs that are assembled by this crate and loaded through bpf(2). The user's host needs no
+//! compiler, no libbpf and no BTF. The callers document the programs and their attachment points.
 
 mod assembler;
 mod drop_reasons;
@@ -19,22 +19,24 @@ pub use program::{keep_program, Map, MapKind, Program, ATTACH_TYPE_XDP};
 
 use crate::Plain;
 
-/// One call of bpf(2) that gives a number (a descriptor, or zero).
+/// Call bpf(2) and return its result, a descriptor or zero.
 ///
 /// # Safety
-/// Every address inside `attributes` must be valid for what `command` does with it, for the length stated there.
+/// Every address inside `attributes` must be valid for the accesses of `command`, for the length stated in
+/// `attributes`.
 pub unsafe fn call<T: Plain>(command: u32, attributes: &mut T) -> io::Result<RawFd> {
     let place = ptr::from_mut(attributes);
-    // SAFETY: pointer and size describe `attributes`; what it points to in turn is the caller's promise.
+    // SAFETY: pointer and size describe `attributes`; the caller guarantees that the addresses inside it are
+    // valid.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, place, size_of::<T>()) };
     i32::try_from(result).ok().filter(|&fd| fd >= 0).ok_or_else(io::Error::last_os_error)
 }
 
-/// Takes a descriptor that a call above just returned.
+/// Take ownership of a descriptor that [`call`] has just returned.
 ///
 /// # Safety
-/// `fd` must be open and owned by nobody else.
+/// `fd` must be open, and it must have no other owner.
 pub unsafe fn own(fd: RawFd) -> OwnedFd {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `fd` is open and has no other owner.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }

@@ -1,4 +1,5 @@
-//! bpf(2): makes maps and loads programs. Where they are attached and what they do is said elsewhere.
+//! Creation of BPF maps and loading of BPF programs through bpf(2). Other modules attach the programs and
+//! define their instructions.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -17,14 +18,14 @@ const PROG_LOAD: u32 = 5;
 const OBJ_PIN: u32 = 6;
 const PROG_GET_FD_BY_ID: u32 = 13;
 const RAW_TRACEPOINT_OPEN: u32 = 17;
-/// What a program for an interface is attached as.
+/// Attach type of an XDP program on an interface.
 pub const ATTACH_TYPE_XDP: u32 = 37;
-/// What a program of a redirection's target is loaded for.
+/// Attach type of an XDP program in an entry of a devmap.
 const ATTACH_TYPE_XDP_DEVMAP: u32 = 33;
-/// The map's values can be mapped into a process (`BPF_F_MMAPABLE`).
+/// Map flag `BPF_F_MMAPABLE`: a process can map the map's values into its memory.
 const MMAPABLE: u32 = 1 << 10;
 
-/// Kinds of programs.
+/// A program type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProgramKind {
     Xdp,
@@ -35,7 +36,7 @@ enum ProgramKind {
 }
 
 impl ProgramKind {
-    /// The kernel's numbers: kind, and what it is attached as.
+    /// Return the kernel's numbers for the program type and the attach type.
     const fn numbers(self) -> (u32, u32) {
         match self {
             Self::Xdp => (6, ATTACH_TYPE_XDP),
@@ -47,16 +48,16 @@ impl ProgramKind {
     }
 }
 
-/// Kinds of maps.
+/// A map type.
 #[derive(Debug, Clone, Copy)]
 pub enum MapKind {
-    /// Values by keys of any bytes.
+    /// A hash table, with keys of any length.
     Hash = 1,
-    /// Values by index.
+    /// An array, with the index as key.
     Array = 2,
-    /// Interfaces that frames are redirected to.
+    /// A devmap: interfaces as targets of redirected frames.
     Devices = 14,
-    /// `AF_XDP` sockets that frames are redirected to.
+    /// An xskmap: `AF_XDP` sockets as targets of redirected frames.
     Sockets = 17,
 }
 
@@ -123,7 +124,7 @@ struct ById {
 
 plain!(MapSpec, MapEntry, ProgramSpec, TracepointSpec, PinSpec, ById);
 
-/// A map of the kernel, alive as long as it or a program that uses it is.
+/// A BPF map. The kernel frees the map when this value is dropped and no program uses the map.
 #[derive(Debug)]
 pub struct Map {
     fd: OwnedFd,
@@ -131,26 +132,26 @@ pub struct Map {
 }
 
 impl Map {
-    /// Makes a map of `entries` values of so many bytes, whose keys have four.
+    /// Create a map with `entries` values of `value_bytes` bytes and 4-byte keys.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Returns the kernel's error if the kernel refuses to create the map.
     pub fn new(kind: MapKind, value_bytes: u32, entries: u32) -> Result<Self, BpfError> {
         Self::make(MapSpec { kind: kind as u32, key_bytes: 4, value_bytes, entries, flags: 0 })
     }
 
-    /// Makes a map from keys of so many bytes to values of four.
+    /// Create a hash map with keys of `key_bytes` bytes and 4-byte values.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Returns the kernel's error if the kernel refuses to create the map.
     pub fn keyed(key_bytes: u32, entries: u32) -> Result<Self, BpfError> {
         Self::make(MapSpec { kind: MapKind::Hash as u32, key_bytes, value_bytes: 4, entries, flags: 0 })
     }
 
-    /// An array of one value that this process can map into its memory.
+    /// Create an array with one value, which this process can map into its memory.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Returns the kernel's error if the kernel refuses to create the map.
     pub fn shared_with_us(value_bytes: u32) -> Result<Self, BpfError> {
         Self::make(MapSpec {
             kind: MapKind::Array as u32,
@@ -161,10 +162,10 @@ impl Map {
         })
     }
 
-    /// The memory of a map that is shared with us.
+    /// Map the first `bytes` bytes of the map's values into the memory of this process.
     ///
     /// # Errors
-    /// When the map is not, or there is no memory left.
+    /// Returns an error if [`Self::shared_with_us`] did not create the map, or if memory is exhausted.
     pub fn map_memory(&self, bytes: usize) -> Result<Mapping, BpfError> {
         Mapping::shared(&self.fd, bytes, 0).map_err(BpfError::of("mapping a BPF map", "mmap"))
     }
@@ -177,39 +178,41 @@ impl Map {
         Ok(Self { fd: unsafe { own(fd) }, value_bytes })
     }
 
-    /// Its descriptor, for the instructions of a program.
+    /// Return the map's descriptor, for the instructions of a program.
     pub fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
-    /// Sets entry `key` of a map whose values have four bytes.
+    /// Set the entry `key` of a map with 4-byte values.
     ///
     /// # Errors
-    /// When there is no such entry.
+    /// Returns an error if the map has no such entry.
     pub fn set_u32(&self, key: u32, value: u32) -> Result<(), BpfError> {
         self.entry(MAP_UPDATE, &key, &mut [value])
     }
 
-    /// Sets entry `key` of a map of interfaces: frames go to `interface`, and `program` sees each before.
+    /// Set the entry `key` of a devmap: the kernel redirects frames to `interface` and runs `program` on each
+    /// frame first.
     ///
     /// # Errors
-    /// When there is no such entry or interface, or it takes no redirected frames.
+    /// Returns an error if the entry or the interface does not exist, or if the interface does not support
+    /// redirected frames.
     pub fn set_target(&self, key: u32, interface: u32, program: &Program) -> Result<(), BpfError> {
         self.entry(MAP_UPDATE, &key, &mut [interface, unsigned(program.as_raw_fd())])
     }
 
-    /// Sets the first entry of a map whose values have `N` words.
+    /// Set the first entry of a map whose values have `N` 64-bit words.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Returns the kernel's error if the kernel refuses the update.
     pub fn set_words<const N: usize>(&self, value: &[u64; N]) -> Result<(), BpfError> {
         self.entry(MAP_UPDATE, &0, &mut { *value })
     }
 
-    /// Reads the first entry of a map whose values have `N` words.
+    /// Return the first entry of a map whose values have `N` 64-bit words.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Returns the kernel's error if the kernel refuses the lookup.
     pub fn words<const N: usize>(&self) -> Result<[u64; N], BpfError> {
         let mut value = [0u64; N];
         self.entry(MAP_LOOKUP, &0, &mut value)?;
@@ -220,7 +223,8 @@ impl Map {
         assert_eq!(size_of_val(value), self.value_bytes, "bytes of a value of this map");
         let (key, value) = (std::ptr::from_ref(key) as u64, value.as_mut_ptr() as u64);
         let mut entry = MapEntry { map: unsigned(self.fd()), unused: 0, key, value, flags: 0 };
-        // SAFETY: the key has 4 bytes as in every map here, the value as many as the map's (checked above); both are live.
+        // SAFETY: the key has 4 bytes, as in all maps that are accessed through this function; the value has
+        // the map's value size (checked above); both outlive the call.
         unsafe { call(command, &mut entry) }.map_err(BpfError::of("using a BPF map", "bpf"))?;
         Ok(())
     }
@@ -231,42 +235,45 @@ impl Map {
 pub struct Program(OwnedFd);
 
 impl Program {
-    /// Loads instructions for an interface; `name` is for people who list programs.
+    /// Load the instructions of an XDP program for an interface. `name` identifies the program in listings
+    /// such as `bpftool prog`.
     ///
     /// # Errors
-    /// When the verifier refuses it, or a right is missing.
+    /// Returns an error if the verifier rejects the program or the process lacks permission.
     pub fn load(name: &'static str, code: &[[u8; 8]]) -> Result<Self, BpfError> {
         Self::load_kind(ProgramKind::Xdp, "loading an XDP program", name, code)
     }
 
-    /// Loads instructions for an entry of a map of interfaces: they see each frame that is redirected by it.
+    /// Load the instructions of an XDP program for a devmap entry, which runs on each frame that the entry
+    /// redirects.
     ///
     /// # Errors
-    /// When the verifier refuses it, or a right is missing.
+    /// Returns an error if the verifier rejects the program or the process lacks permission.
     pub fn load_of_target(name: &'static str, code: &[[u8; 8]]) -> Result<Self, BpfError> {
         Self::load_kind(ProgramKind::XdpOfTarget, "loading an XDP program", name, code)
     }
 
-    /// Loads instructions that look at the packets of an interface in the stack.
+    /// Load the instructions of a classifier, which inspects an interface's packets in the network stack.
     ///
     /// # Errors
-    /// When the verifier refuses it, or a right is missing.
+    /// Returns an error if the verifier rejects the program or the process lacks permission.
     pub fn load_classifier(name: &'static str, code: &[[u8; 8]]) -> Result<Self, BpfError> {
         Self::load_kind(ProgramKind::Classifier, "loading a classifier", name, code)
     }
 
-    /// Loads instructions for a tracepoint of the kernel.
+    /// Load the instructions of a program for a raw tracepoint.
     ///
     /// # Errors
-    /// When the verifier refuses it, or a right is missing.
+    /// Returns an error if the verifier rejects the program or the process lacks permission.
     pub fn load_tracing(name: &'static str, code: &[[u8; 8]]) -> Result<Self, BpfError> {
         Self::load_kind(ProgramKind::RawTracepoint, "loading a tracing program", name, code)
     }
 
-    /// Loads instructions that let packets pass to a reader, as far as they say.
+    /// Load the instructions of a socket filter, whose return value decides how much of each packet the
+    /// reader receives.
     ///
     /// # Errors
-    /// When the verifier refuses it, or a right is missing.
+    /// Returns an error if the verifier rejects the program or the process lacks permission.
     pub fn load_filter(name: &'static str, code: &[[u8; 8]]) -> Result<Self, BpfError> {
         Self::load_kind(ProgramKind::SocketFilter, "loading a filter", name, code)
     }
@@ -310,35 +317,36 @@ impl Program {
         for (place, byte) in spec.name[..15].iter_mut().zip(name.bytes()) {
             *place = byte;
         }
-        // SAFETY: code, licence and log outlive the call and are as long as stated; the kernel writes the log only.
+        // SAFETY: the code, the licence and the log outlive the call and have the stated lengths; the kernel
+        // writes only to the log.
         let fd = unsafe { call(PROG_LOAD, &mut spec) }?;
         // SAFETY: the call returned a new descriptor.
         Ok(Self(unsafe { own(fd) }))
     }
 
-    /// Hangs the program on a raw tracepoint for as long as the descriptor is open.
+    /// Attach the program to a raw tracepoint for as long as the returned descriptor is open.
     ///
     /// # Errors
-    /// When there is no such tracepoint, or it is not allowed.
+    /// Returns an error if the tracepoint does not exist or the process lacks permission.
     pub fn trace(&self, tracepoint: &CStr) -> Result<OwnedFd, BpfError> {
         let program = unsigned(self.0.as_raw_fd());
         let mut spec = TracepointSpec { name: tracepoint.as_ptr() as u64, program, unused: 0 };
-        // SAFETY: the name ends with a zero and outlives the call; the kernel reads it only.
+        // SAFETY: the name ends with a zero byte and outlives the call; the kernel only reads the name.
         let fd = unsafe { call(RAW_TRACEPOINT_OPEN, &mut spec) }
             .map_err(BpfError::of("attaching to a tracepoint", "bpf"))?;
         // SAFETY: the call returned a new descriptor.
         Ok(unsafe { own(fd) })
     }
 
-    /// Its descriptor.
+    /// Return the program's descriptor.
     pub fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 
-    /// The program that the kernel knows by that number.
+    /// Open the loaded program with the given BPF program ID.
     ///
     /// # Errors
-    /// When there is none.
+    /// Returns an error if no program has this ID.
     pub fn by_id(id: u32) -> io::Result<Self> {
         let mut spec = ById { id, next_id: 0, flags: 0 };
         // SAFETY: the attributes hold no addresses.
@@ -348,15 +356,16 @@ impl Program {
     }
 }
 
-/// Keeps the program that the kernel knows by `program_id` alive at a path in a BPF file system, whoever ends.
+/// Pin the program with the ID `program_id` at a path in a BPF file system, so that the program outlives all processes.
 ///
 /// # Errors
-/// When there is no such program, the path is not in a BPF file system, or exists.
+/// Returns an error if the program does not exist, if the path is outside a BPF file system, or if the path
+/// exists.
 pub fn keep_program(program_id: u32, path: &Path) -> io::Result<()> {
     let program = Program::by_id(program_id)?;
     let name = CString::new(path.as_os_str().as_bytes())?;
     let mut spec = PinSpec { path: name.as_ptr() as u64, object: unsigned(program.0.as_raw_fd()), flags: 0 };
-    // SAFETY: the name ends with a zero and outlives the call; the kernel reads it only.
+    // SAFETY: the name ends with a zero byte and outlives the call; the kernel only reads the name.
     unsafe { call(OBJ_PIN, &mut spec) }.map(drop)
 }
 
@@ -365,9 +374,9 @@ mod tests {
     use super::super::assembler::Assembler;
     use super::*;
 
-    /// What the verifier says of a wrong program reaches the error.
+    /// The verifier's message about an invalid program is quoted in the error.
     #[test]
-    fn the_verifier_is_quoted() {
+    fn verifier_message_is_quoted_in_the_error() {
         // SAFETY: takes nothing and always succeeds.
         if unsafe { libc::geteuid() } != 0 {
             return;

@@ -1,4 +1,5 @@
-//! A capture: the newest frames of an interface, both ways, as a pcapng file. It takes nothing and delays nothing.
+//! A capture: the newest frames of an interface, in both directions, as a pcapng file. A capture neither consumes nor
+//! delays frames.
 
 mod ring;
 
@@ -17,23 +18,24 @@ use self::ring::{FrameRing, Kept};
 use crate::faults::port_refused;
 use crate::watch::{flow_key, text};
 
-/// Less has no room for a long frame; more is no memory for looking on (bytes).
+/// Limits of the ring size: the minimum has room for a long frame, the maximum bounds the agent's memory (bytes).
 const LEAST_RING_BYTES: usize = 1 << 20;
 const MOST_RING_BYTES: usize = 1 << 30;
-/// A super-frame of the stack with two tags (bytes).
+/// Maximum capture length: a super-frame of the stack with two VLAN tags (bytes).
 const MOST_SNAP_BYTES: u32 = 65_558;
-/// The longest headers that the filter looks at: Ethernet with two tags, IPv6, ports (bytes).
+/// Length of the longest headers that the filter reads: Ethernet with two tags, IPv6, ports (bytes).
 const HEADER_BYTES: u32 = 96;
-/// Looked at together (frames).
+/// Maximum number of frames read in one batch.
 const BATCH: usize = 1024;
-/// The kernel shows a block after a millisecond at the latest.
+/// Maximum wait for a block; the kernel retires a block after a millisecond at the latest (ms).
 const WAIT_MS: i32 = 20;
-/// So long after it is to end: the last block is shown by then (ns).
+/// Time to continue after the stop request, in which the kernel retires the last block (ns).
 const LAST_NS: u64 = 5_000_000;
-/// Of one answer, before it is text: a multiple of three, so that parts join without padding (bytes).
+/// Maximum length of the file part in one reply, before base64: a multiple of three, so that parts join without
+/// padding (bytes).
 const PART_BYTES: usize = 3 << 20;
 
-/// A capture in place, or its file, until dropped.
+/// A running capture, or the file of a stopped capture; it ends on drop.
 #[derive(Debug)]
 pub struct RunningCapture {
     id: String,
@@ -48,7 +50,7 @@ enum State {
     Failed(String),
 }
 
-/// What the thread works with.
+/// The state of the capture thread.
 #[derive(Debug)]
 struct Work {
     rx: PacketRx,
@@ -59,10 +61,10 @@ struct Work {
     counts: Captured,
 }
 
-/// Open the capture's socket, in the calling thread's namespace, and begin to keep frames.
+/// Open the capture socket in the calling thread's namespace and start the capture.
 ///
 /// # Errors
-/// The error of a reply.
+/// Returns an error object for the reply.
 pub fn start_capture(params: &CaptureStart) -> Result<RunningCapture, ErrorObject> {
     if !(LEAST_RING_BYTES..=MOST_RING_BYTES).contains(&params.ring_bytes) {
         let message = format!("'ring_bytes' is {LEAST_RING_BYTES} to {MOST_RING_BYTES}");
@@ -96,20 +98,20 @@ pub fn start_capture(params: &CaptureStart) -> Result<RunningCapture, ErrorObjec
 }
 
 impl RunningCapture {
-    /// What to tell of it.
+    /// Return the reply to the start request.
     pub fn describe(&self) -> CaptureStarted {
         CaptureStarted { begin_ns: self.begin_ns }
     }
 
-    /// End it, and say what is in the file; the same again when it has ended.
+    /// Stop the capture and return the counts of its file; a repeated call returns the same counts.
     ///
     /// # Errors
-    /// When it had failed.
+    /// Fails if the capture has failed.
     pub fn stop(&mut self) -> Result<Captured, ErrorObject> {
         let state = std::mem::replace(&mut self.state, State::Failed("it was being stopped".to_owned()));
         self.state = match state {
             State::Running { stop, thread } => {
-                // Release: pairs with the thread's Acquire; nothing else is handed over by it.
+                // Release: pairs with the thread's Acquire; the flag publishes no other data.
                 stop.store(true, Ordering::Release);
                 match thread.join() {
                     Ok(Ok((counts, file))) => State::Over(counts, file),
@@ -122,10 +124,10 @@ impl RunningCapture {
         self.file("stopping").map(|(counts, _)| counts.clone())
     }
 
-    /// A part of the file.
+    /// Return a part of the file.
     ///
     /// # Errors
-    /// When it was not stopped, or had failed.
+    /// Fails if the capture is running, or has failed.
     pub fn read(&self, params: &CaptureRead) -> Result<CapturePart, ErrorObject> {
         let (_, file) = self.file("reading")?;
         let begin = params.offset_bytes.min(file.len());
@@ -154,7 +156,7 @@ impl Work {
     fn run(mut self, stop: &AtomicBool) -> Result<(Captured, Vec<u8>), String> {
         let mut until_ns = u64::MAX;
         while clock::now_ns() < until_ns {
-            // Acquire: pairs with the Release of who says stop.
+            // Acquire: pairs with the Release in `stop`.
             if until_ns == u64::MAX && stop.load(Ordering::Acquire) {
                 self.counts.end_ns = clock::now_ns();
                 until_ns = self.counts.end_ns + LAST_NS;
@@ -202,9 +204,9 @@ impl Work {
     }
 }
 
-/// The frames of a ring in the order of the line. A CPU that is late handles several frames at once, and the kernel then gives
-/// a capture those that no protocol wants, as PAUSE, after the next one that a protocol does. The stamps are from when the
-/// device had them.
+/// Return the frames of a ring sorted by timestamp, the order on the line. A late CPU handles several frames at once,
+/// and the kernel then delivers frames without a protocol handler (such as PAUSE) to a capture after the following
+/// frame. Timestamps are taken earlier, in the device layer.
 fn by_time(ring: &FrameRing) -> Vec<Kept<'_>> {
     let mut frames: Vec<_> = ring.frames().collect();
     frames.sort_by_key(|frame| frame.stamp_ns);
@@ -218,7 +220,7 @@ fn passes(filter: &CaptureFilter, bytes: &[u8]) -> bool {
         return true;
     }
     let key = flow_key(bytes);
-    // What is no IP has neither addresses nor a protocol.
+    // A non-IP frame has neither addresses nor a protocol.
     let is_ip = !key.source.is_unspecified() || !key.destination.is_unspecified();
     is_ip
         && protocol.is_none_or(|one| one == key.protocol)
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_written_in_the_order_of_the_line() {
+    fn captured_frames_are_written_in_line_order() {
         let mut ring = FrameRing::new(1 << 16, 64);
         for (letter, stamp_ns) in [(1, 10), (4, 30), (2, 20), (3, 20)] {
             ring.keep(Kept { bytes: &[letter; 60], whole_bytes: 60, way: iolab_port::Way::In, stamp_ns });
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_keeps_frames_for_which_all_holds() {
+    fn filter_keeps_frames_that_match_all_conditions() {
         let frame = udp(4000);
         let read = |text: &str| serde_json::from_str::<CaptureFilter>(text).unwrap();
         for (text, kept) in [
@@ -266,7 +268,7 @@ mod tests {
         }
         assert!(
             passes(&read("{}"), &[0; 60]) && !passes(&read(r#"{"protocol":0}"#), &[0; 60]),
-            "ARP is no IP"
+            "ARP is not IP"
         );
     }
 }

@@ -1,19 +1,19 @@
-//! The newest frames, in memory of a fixed size: older ones make room.
+//! A ring of the newest frames in memory of fixed size: new frames overwrite the oldest.
 
 use std::collections::VecDeque;
 
 use iolab_port::Way;
 
-/// A frame that is kept.
+/// A captured frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept<'a> {
-    /// Its beginning.
+    /// First bytes of the frame, up to the capture length.
     pub bytes: &'a [u8],
-    /// Its length (bytes).
+    /// Original length (bytes).
     pub whole_bytes: usize,
-    /// Which way it went.
+    /// Direction of the frame.
     pub way: Way,
-    /// When (ns, monotonic).
+    /// Timestamp (ns, monotonic).
     pub stamp_ns: u64,
 }
 
@@ -26,31 +26,31 @@ struct Entry {
     stamp_ns: u64,
 }
 
-/// What is known of a frame beside its bytes takes this much of the memory (bytes).
+/// Memory of a frame's metadata (bytes).
 const ENTRY_BYTES: usize = size_of::<Entry>();
 
-/// The newest frames.
+/// A ring of the newest frames.
 #[derive(Debug)]
 pub struct FrameRing {
     bytes: Box<[u8]>,
     entries: VecDeque<Entry>,
     most_entries: usize,
-    /// where the next frame goes
+    /// offset of the next frame
     free: usize,
     overwritten: u64,
 }
 
 impl FrameRing {
-    /// With so much memory in all, for frames of which at most `snap_bytes` are kept.
+    /// Create a ring of `ring_bytes` in total, for frames truncated to `snap_bytes`.
     pub fn new(ring_bytes: usize, snap_bytes: usize) -> Self {
-        // As much for what is known of frames as they take when each has the usual 64 bytes, or all that is kept of them.
+        // Reserve metadata for frames of 64 bytes, or of `snap_bytes` if that is less.
         let for_entries = ring_bytes * ENTRY_BYTES / (ENTRY_BYTES + snap_bytes.clamp(1, 64));
         let most_entries = (for_entries / ENTRY_BYTES).max(1);
         let bytes = vec![0; (ring_bytes - for_entries).max(snap_bytes)].into();
         Self { bytes, entries: VecDeque::new(), most_entries, free: 0, overwritten: 0 }
     }
 
-    /// Keep a frame; older ones make room.
+    /// Store a frame; overwrite the oldest frames if necessary.
     pub fn keep(&mut self, frame: Kept<'_>) {
         let length = frame.bytes.len().min(self.bytes.len());
         let begin = self.place(length);
@@ -60,7 +60,7 @@ impl FrameRing {
         self.entries.push_back(Entry { begin, length, whole_bytes, way, stamp_ns });
     }
 
-    /// All of them, the oldest first.
+    /// Return all frames, oldest first.
     pub fn frames(&self) -> impl Iterator<Item = Kept<'_>> {
         self.entries.iter().map(|entry| Kept {
             bytes: &self.bytes[entry.begin..entry.begin + entry.length],
@@ -70,18 +70,19 @@ impl FrameRing {
         })
     }
 
-    /// How many made room.
+    /// Return the number of overwritten frames.
     pub fn overwritten(&self) -> u64 {
         self.overwritten
     }
 
-    /// Where a frame fits in one piece, when those that lie there have made room.
+    /// Return the offset of contiguous memory for a frame, after discarding the frames stored there.
     fn place(&mut self, length: usize) -> usize {
         if self.entries.len() >= self.most_entries {
             self.forget();
         }
         if self.free + length > self.bytes.len() {
-            // The rest of the memory is left empty; what lies there is older than what lies at its beginning.
+            // Leave the rest of the memory unused and wrap around; frames stored in the rest are older than those at
+            // the start.
             while self.entries.front().is_some_and(|oldest| oldest.begin >= self.free) {
                 self.forget();
             }
@@ -113,9 +114,9 @@ mod tests {
         u8::try_from(number % 251).unwrap()
     }
 
-    /// Whatever comes, the last frames are there, whole and in order, and the others are counted.
+    /// For any input the last frames are kept, whole and in order, and the overwritten frames are counted.
     #[test]
-    fn the_newest_frames_are_kept() {
+    fn capture_ring_keeps_the_newest_frames() {
         for seed in 0..300 {
             let mut random = Random::new(seed);
             let mut draw = |most: u32| usize::try_from(random.below(most)).unwrap();

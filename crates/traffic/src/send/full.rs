@@ -1,18 +1,19 @@
-//! Sending on a line that gap frames keep full: the line spaces the frames, and the clock only sees to it that it never runs dry.
+//! Sending on a line that gap frames keep full: the line spaces the frames, and the clock only ensures that the line
+//! is never idle.
 
 use iolab_engine::{Decision, Generator, Nanos, Slices};
 use iolab_port::{reserve, PortError};
 
 use super::{Burst, Sender};
 
-/// On a line that is kept full frames are handed over so long before their time; less than there is before the first one.
+/// Time by which frames are sent before they are due on a full line; less than the lead time of the first frame.
 const AHEAD: Nanos = Nanos::from_micros(500);
-/// So many frames and gap frames are handed over at once.
+/// Maximum number of frames and gap frames sent at once.
 const FULL_BATCH: usize = 64;
 
 impl Sender<'_> {
-    /// The same on a line that is kept full: what is due soon is handed over now, with what belongs between, so that the line
-    /// always has something to send. Buffers hold either kind, so each frame is written whole.
+    /// Send the frames due soon and the gap frames between them on a full line, so that the line is never idle. A
+    /// buffer may contain either kind, so each frame is written completely.
     pub(super) fn full_burst(
         &mut self,
         generator: &mut Generator,
@@ -38,7 +39,7 @@ impl Sender<'_> {
             slices.note(plan.tx_time);
             let bytes = self.plan.contents.bytes(plan.size);
             let buffer = batch.frame(used, bytes);
-            // As in `burst`, it cannot fail.
+            // Writing a frame cannot fail, for the reasons stated in `burst`.
             let _ = self.plan.contents.emit(&plan, now.0, buffer);
             let frame_bytes = bytes + usize::from(iolab_frame::FCS_BYTES);
             filler.after(u32::try_from(frame_bytes).unwrap_or(u32::MAX));

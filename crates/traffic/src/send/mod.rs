@@ -1,4 +1,4 @@
-//! The sending loop: asks the generator, fills buffers of the port, waits for the next frame's time.
+//! The send loop: polls the generator, fills the port's buffers, and waits for the next transmit time.
 
 mod fill;
 mod full;
@@ -18,56 +18,56 @@ use crate::frames::Plan;
 use crate::observe::{Moment, ThreadEye};
 use crate::rest::{Nap, Rest};
 
-/// At the end the interface is asked at least so often whether it takes one more frame of those that were handed over: this
-/// thread may not have been awake meanwhile.
+/// Minimum number of polls without a newly accepted frame before the sender gives up waiting for the last frames: the
+/// time limit alone is not enough, because this thread may have been descheduled.
 const SETTLE_TRIES: u32 = 100;
-/// Only waits at least twice as long are slept through, and only to so much before their end: real-time threads are woken within
-/// 0.2 ms, others when the scheduler comes to it.
+/// Sleep margins before the end of a wait (ns); the thread sleeps only in waits of at least twice the margin. Real-time
+/// threads wake up within 0.2 ms, other threads when the scheduler allows.
 const MARGIN_NS: u64 = 1_000_000;
 const REAL_TIME_MARGIN_NS: u64 = 250_000;
 
-/// The kernel is asked at most so often what the thread used: it takes some microseconds, and a sender that is asked for more
-/// than it can send stalls at every call.
+/// Minimum interval between readings of the thread's CPU usage (ns): a reading takes some microseconds, and an
+/// overloaded sender stalls at every call.
 const LOOK_NS: u64 = 1_000_000;
 
-/// What one sending thread did.
+/// The result of one sending thread.
 #[derive(Debug)]
 pub struct Sent {
-    /// The engine's books.
+    /// Report of the generator.
     pub books: GeneratorReport,
-    /// Bytes of all frames handed over, with FCS.
+    /// Bytes of all frames passed to the port, with FCS.
     pub handed_bytes: u64,
-    /// Gap frames handed over between them.
+    /// Number of gap frames passed to the port.
     pub gap_frames: u64,
-    /// What the port counted before this trial.
+    /// Port counters before this trial.
     before: TxStats,
-    /// What the port counted in this trial.
+    /// Port counters of this trial.
     pub port: TxStats,
-    /// When the first frame was due (ns).
+    /// Due time of the first frame (ns).
     pub begin_ns: u64,
-    /// When it ended (ns).
+    /// End time (ns).
     pub end_ns: u64,
-    /// What its thread used.
+    /// CPU usage of the thread.
     pub used: Moment,
-    /// What its thread used in each stall.
+    /// CPU usage of the thread in each stall.
     pub in_stalls: Vec<Moment>,
-    /// Frames handed over, by the part of the trial.
+    /// Frames per slice of the trial.
     pub slices: Slices,
-    /// When they left, where the threads are several.
+    /// Transmit times, if there are several threads.
     pub departures: Option<Departures>,
 }
 
-/// What became of the frames that were due at one time.
+/// The result of sending the frames due at one time.
 struct Burst {
-    /// What is to be done next.
+    /// Next action.
     decision: Decision,
-    /// How many buffers there were.
+    /// Number of available buffers.
     granted: usize,
-    /// How many were filled.
+    /// Number of filled buffers.
     taken: u32,
 }
 
-/// One thread at work.
+/// A running sending thread.
 pub struct Sender<'a> {
     port: &'a mut dyn TxPort,
     plan: &'a Plan,
@@ -76,13 +76,13 @@ pub struct Sender<'a> {
     stalled: &'a AtomicBool,
     eye: ThreadEye,
     before: TxStats,
-    /// Committed, and not yet shown to the kernel.
+    /// Number of committed frames before the next flush.
     held: usize,
-    /// Its naps, if it is a real-time thread.
+    /// Naps of a real-time thread.
     rest: Option<Rest>,
-    /// So many may be held back while the schedule is behind anyway.
+    /// Number of frames that may be held back while the schedule is late.
     call_frames: usize,
-    /// The next frames are not looked at sooner than this after a call, as far as they may leave together.
+    /// Pause after a system call, at most the time in which a maximum burst becomes due (ns).
     pause_ns: u64,
     called_ns: u64,
     handed_bytes: u64,
@@ -94,7 +94,7 @@ pub struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    /// Prepare: write into the port's buffers what all frames have in common. `stalled` is set at each stall.
+    /// Prepare a sender: write the part that all frames share to the port's buffers. `stalled` is set at each stall.
     pub fn new(
         port: &'a mut dyn TxPort,
         plan: &'a Plan,
@@ -102,7 +102,7 @@ impl<'a> Sender<'a> {
         stop: &'a AtomicBool,
         stalled: &'a AtomicBool,
     ) -> Result<Self, PortError> {
-        // A buffer as long as the port's longest frame holds every frame of the plan: the trial checked that.
+        // Buffers of the port's maximum length hold every frame of the plan, as checked before the trial.
         port.prime(&mut |buffer| {
             plan.contents.prime(buffer);
         });
@@ -134,8 +134,9 @@ impl<'a> Sender<'a> {
         })
     }
 
-    /// Send in a trial that begins at `start` until the generator has nothing left or `stop` is set; then wait as long as
-    /// `patience` for each frame that the interface has not taken: some are known to be taken only when the other end has looked.
+    /// Send in a trial that starts at `start` until the generator is done or `stop` is set; then wait up to
+    /// `patience` for each frame that the interface has not accepted, because some are counted only after the peer
+    /// has processed them.
     pub fn run(
         mut self,
         mut generator: Generator,
@@ -147,7 +148,7 @@ impl<'a> Sender<'a> {
         let mut slices = Slices::new(start, generator.pacer().end().since(start));
         let mut now = Nanos(self.clock.now_ns());
         let mut looked = now;
-        // Relaxed: only a flag, nothing is published through it.
+        // Relaxed: the value is only a flag, which publishes no other data.
         while !self.stop.load(Ordering::Relaxed) {
             let Burst { decision, granted, taken } = self.burst(&mut generator, &mut slices, now)?;
             if let Some(departures) = departures.as_mut().filter(|_| taken > 0) {
@@ -192,7 +193,7 @@ impl<'a> Sender<'a> {
         })
     }
 
-    /// Hand over what is due at `now`, as far as there is room.
+    /// Send the frames due at `now`, as far as there is room.
     #[inline]
     fn burst(
         &mut self,
@@ -214,7 +215,8 @@ impl<'a> Sender<'a> {
             slices.note(plan.tx_time);
             let bytes = self.plan.contents.bytes(plan.size);
             let buffer = batch.frame(taken, bytes);
-            // Sizes and flows of the plan are those of its template, and buffers are as long as asked: it cannot fail.
+            // Sizes and flows of the plan are those of its template, and buffers have the requested length, so this
+            // cannot fail.
             let _ = self.plan.contents.emit_primed(&plan, buffer);
             self.handed_bytes += bytes as u64 + u64::from(iolab_frame::FCS_BYTES);
             taken += 1;
@@ -229,13 +231,14 @@ impl<'a> Sender<'a> {
         Ok(Burst { decision, granted, taken: u32::try_from(taken).unwrap_or(u32::MAX) })
     }
 
-    /// Let the frames go that were committed.
+    /// Flush the committed frames.
     fn release(&mut self) -> Result<(), PortError> {
         self.held = 0;
         self.port.flush()
     }
 
-    /// Wait until `until`, awake but for long times and naps; no frame is late before `due`. Frames are held back only while there is nothing to wait for.
+    /// Wait until `until`, busy except for long waits and naps; no frame is late before `due`. Frames are held back
+    /// only if there is no wait.
     fn wait(&mut self, until: Nanos, due: Nanos) -> Result<Nanos, PortError> {
         let mut now_ns = self.clock.now_ns();
         if until.0 > now_ns && self.held > 0 {
@@ -254,22 +257,23 @@ impl<'a> Sender<'a> {
         Ok(Nanos(now_ns))
     }
 
-    /// How long to sleep before `until_ns`: through most of a long wait, and now and then a moment.
+    /// Return the length of a sleep before `until_ns`: most of a long wait, or an occasional nap.
     #[inline]
     fn nap(&self, now_ns: u64, until_ns: u64, due_ns: u64) -> Option<u64> {
         let margin_ns = if self.rest.is_some() { REAL_TIME_MARGIN_NS } else { MARGIN_NS };
         if until_ns > now_ns + 2 * margin_ns {
-            // Never for long at a time: `stop` must be seen.
+            // Limited, so that `stop` is checked regularly.
             return Some((until_ns - now_ns - margin_ns).min(10_000_000));
         }
-        // While it catches up, every moment counts.
+        // The thread takes no naps while frames are overdue.
         self.rest.as_ref().filter(|_| due_ns > now_ns)?.due(now_ns, until_ns.saturating_sub(now_ns))
     }
 
-    /// Sleep, and note how long it really was; return the time after that.
+    /// Sleep, measure the actual length, and return the time afterwards.
     ///
-    /// A thread that never sleeps is throttled by the kernel (see `rest`), and one that waits for milliseconds would keep a CPU
-    /// from what is measured. No event could wake it: the next frame is due by the clock alone.
+    /// A thread that never sleeps is throttled by the kernel (see `rest`), and one that busy-waits for milliseconds
+    /// would take a CPU from the system under test. No event needs to wake the thread: the next frame depends on the
+    /// clock only.
     fn sleep(&mut self, begin_ns: u64, asked_ns: u64) -> u64 {
         let before_ns = self.rest.as_ref().map(|_| clock::thread_ns());
         std::thread::sleep(std::time::Duration::from_nanos(asked_ns));
@@ -295,7 +299,7 @@ impl<'a> Sender<'a> {
         self.stalled.store(true, Ordering::Relaxed);
     }
 
-    /// Wait until the interface has taken what it will take.
+    /// Wait until the interface has accepted or finally refused the pending frames.
     fn settle(&mut self, patience: Nanos) -> Result<TxStats, PortError> {
         let mut tries = 0;
         let mut left = u64::MAX;
@@ -316,7 +320,7 @@ impl<'a> Sender<'a> {
 }
 
 impl Sent {
-    /// Add what another thread of the same sender did.
+    /// Add the result of a different thread of the same sender.
     pub fn merge(&mut self, other: Self) {
         self.books.merge(other.books);
         self.handed_bytes += other.handed_bytes;
@@ -327,14 +331,15 @@ impl Sent {
         self.slices.merge(&other.slices);
     }
 
-    /// Read the port once more, behind the barrier: what waited there when the sender ended may have left since.
+    /// Read the port counters again after the drain: frames that were pending when the sender stopped may have left
+    /// since.
     pub fn read_again(&mut self, port: &mut dyn TxPort) -> Result<(), PortError> {
         self.port = since(port.stats()?, self.before);
         Ok(())
     }
 }
 
-/// What was counted between `before` and `now`; what is pending is so now.
+/// Return the counters between `before` and `now`; pending frames are those of `now`.
 const fn since(mut now: TxStats, before: TxStats) -> TxStats {
     now.committed_frames = now.committed_frames.saturating_sub(before.committed_frames);
     now.accepted_frames = now.accepted_frames.saturating_sub(before.accepted_frames);
@@ -346,7 +351,7 @@ const fn since(mut now: TxStats, before: TxStats) -> TxStats {
     now
 }
 
-/// What two ports counted.
+/// Return the sum of the counters of two ports.
 const fn plus(mut one: TxStats, other: TxStats) -> TxStats {
     one.committed_frames += other.committed_frames;
     one.accepted_frames += other.accepted_frames;
@@ -359,8 +364,9 @@ const fn plus(mut one: TxStats, other: TxStats) -> TxStats {
     one
 }
 
-/// Close the books. The pacer is asked nothing any more when a stall lasts over the trial's end, and does not know of that
-/// end when it shifts its schedule: its shifts are made to account for exactly the frames that did not leave.
+/// Close the counts. The pacer is not polled after a stall that lasts beyond the end of the trial, and ignores the
+/// end when it shifts its schedule: this function corrects the shifts so that they account for exactly the frames
+/// that were not sent.
 fn finish(generator: Generator, plan: &Plan, looked: Nanos, now: Nanos) -> GeneratorReport {
     let (due, end) = (generator.pacer().due(), generator.pacer().end());
     let mut books = generator.finish();

@@ -1,4 +1,4 @@
-//! What sees the frames of one point: a program in the kernel, or `AF_PACKET`.
+//! The frame counter of a measuring point: a program in the kernel, or `AF_PACKET`.
 
 use iolab_port::{Hook, Interface, InterfaceCounters, InterfaceEye, KernelWatch, Mechanism, PortError, Way};
 use iolab_protocol::watch::{WatchBy, WatchCounted, WatchHook, WatchPoint, WatchStart};
@@ -7,37 +7,37 @@ use iolab_protocol::ErrorObject;
 use super::packets::PacketSight;
 use crate::faults::port_refused;
 
-/// Sees the frames of one point.
+/// The frame counter of one measuring point.
 #[derive(Debug)]
 pub struct Eye {
-    /// It.
+    /// Counting mechanism.
     pub(super) sight: Sight,
-    /// Why it is nothing better.
+    /// Reason why a better mechanism is not used.
     pub(super) fallback: Option<String>,
     hook: Hook,
     counters: Counters,
 }
 
-/// By what frames are seen.
+/// The mechanism that counts frames.
 #[derive(Debug)]
 pub(super) enum Sight {
-    /// A program counts.
+    /// Counting by a program in the kernel.
     Kernel(KernelWatch),
-    /// Packets are looked at one by one.
+    /// Counting of individual packets in user space.
     Packet(Box<PacketSight>),
 }
 
-/// The interface's counters, from whichever namespace; and as they were before and after the beginning.
+/// Interface counters, readable from any namespace, with their values before and after the start.
 #[derive(Debug)]
 struct Counters {
     interface: InterfaceEye,
     begin: [InterfaceCounters; 2],
 }
 
-/// Open a point's eye, in the calling thread's namespace.
+/// Open the counter of a measuring point in the calling thread's namespace.
 ///
 /// # Errors
-/// The error of a reply.
+/// Returns an error object for the reply.
 pub fn open_eye(params: &WatchStart, point: &WatchPoint) -> Result<Eye, ErrorObject> {
     open(params, point).map_err(|error| port_refused("watching", &point.interface, &error))
 }
@@ -74,7 +74,7 @@ fn by_packets(params: &WatchStart, point: &WatchPoint) -> Result<Sight, PortErro
 }
 
 impl Eye {
-    /// Its name.
+    /// Return the name of the counting mechanism.
     pub(super) fn by(&self) -> &'static str {
         match &self.sight {
             Sight::Kernel(watch) => match watch.mechanism() {
@@ -85,7 +85,7 @@ impl Eye {
         }
     }
 
-    /// Stop seeing, and say what the interface counted meanwhile; nothing where it is gone.
+    /// Stop counting and return the range of the interface counters in the same time; none if the interface is gone.
     pub(super) fn close(&mut self) -> Option<WatchCounted> {
         let before = self.counters.look();
         if let Sight::Kernel(watch) = &mut self.sight {

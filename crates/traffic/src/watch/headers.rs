@@ -1,4 +1,4 @@
-//! What the headers of a packet say of its segments and of its flow.
+//! Parsing of a packet's headers for its segments and its flow.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,10 +7,10 @@ use iolab_port::FlowKey;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// More fragments follow, or this is not the first (RFC 791).
+/// Mask of the flag MF and the fragment offset (RFC 791): nonzero in a fragment.
 const FRAGMENT: u16 = 0x3fff;
 
-/// Where the transport's header begins, and its protocol.
+/// Return the protocol and the offset of the transport header.
 fn transport(packet: &[u8]) -> Option<(u8, usize)> {
     match ip_header(packet)? {
         (IpVersion::V4, at) => Some((packet[at + 9], at + usize::from(packet[at] & 0xf) * 4)),
@@ -18,7 +18,7 @@ fn transport(packet: &[u8]) -> Option<(u8, usize)> {
     }
 }
 
-/// Length of all headers of a packet that stands for several frames.
+/// Return the length of all headers of a super-frame.
 pub fn header_bytes(packet: &[u8]) -> Option<usize> {
     let (protocol, at) = transport(packet)?;
     match protocol {
@@ -28,7 +28,7 @@ pub fn header_bytes(packet: &[u8]) -> Option<usize> {
     }
 }
 
-/// The flow of a packet; what is no IP is a flow of its own.
+/// Return the flow of a packet; all non-IP packets are one flow.
 pub fn flow_key(packet: &[u8]) -> FlowKey {
     let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let nothing =
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_known_by_addresses_and_ports_and_fragments_have_no_ports() {
+    fn flow_key_has_addresses_and_ports_and_a_fragment_has_no_ports() {
         let key = flow_key(&tcp());
         assert_eq!(
             (key.source.to_string().as_str(), key.source_port, key.destination_port),

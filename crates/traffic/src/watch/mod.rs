@@ -1,4 +1,5 @@
-//! A watch: what passes interfaces, counted without being in the way, by the parameters of `watch.start`.
+//! A watch: counts the traffic of interfaces without affecting the frames, as requested by the parameters of
+//! `watch.start`.
 
 mod eye;
 mod headers;
@@ -23,12 +24,12 @@ use self::report::Seen;
 use self::thread::Work;
 use crate::faults::bad_params;
 
-/// Most points of one watch: each has rings of its own.
+/// Maximum number of measuring points in one watch, because each has separate rings.
 const MOST_POINTS: usize = 64;
-/// The whole of a window is so many nanoseconds: bins are of microseconds.
+/// Unit of window lengths, because bins are one microsecond long (ns).
 const MICROSECOND_NS: u64 = 1_000;
 
-/// A watch in place, or what it saw, until dropped.
+/// A running watch, or the result of a stopped watch; it ends on drop.
 #[derive(Debug)]
 pub struct RunningWatch {
     id: String,
@@ -43,10 +44,10 @@ enum State {
     Failed(String),
 }
 
-/// Refuse what makes no sense, before anything is opened.
+/// Validate the parameters before any resource is opened.
 ///
 /// # Errors
-/// The error of a reply.
+/// Returns an error object for the reply.
 pub fn check(params: &WatchStart) -> Result<(), ErrorObject> {
     if params.points.is_empty() || params.points.len() > MOST_POINTS {
         let message = format!("'points' has 1 to {MOST_POINTS} entries");
@@ -85,10 +86,10 @@ fn config(params: &WatchStart) -> ObserverConfig {
 }
 
 impl RunningWatch {
-    /// Begin to count what `eyes` see, one for each point.
+    /// Start to count with `eyes`, one per measuring point.
     ///
     /// # Errors
-    /// The error of a reply.
+    /// Returns an error object for the reply.
     pub fn start(params: &WatchStart, eyes: Vec<Eye>) -> Result<Self, ErrorObject> {
         let fallbacks = eyes.iter().filter_map(|eye| eye.fallback.clone()).collect();
         let by = eyes.iter().map(|eye| eye.by().to_owned()).collect();
@@ -105,20 +106,20 @@ impl RunningWatch {
         Ok(Self { id: params.id.clone(), started, state: State::Running { stop, thread } })
     }
 
-    /// What to tell of it.
+    /// Return the reply to the start request.
     pub fn describe(&self) -> WatchStarted {
         self.started.clone()
     }
 
-    /// End counting, and say what was seen; the same again when it has ended.
+    /// Stop the watch and return its results; a repeated call returns the same results.
     ///
     /// # Errors
-    /// When it had failed.
+    /// Fails if the watch has failed.
     pub fn stop(&mut self) -> Result<Watched, ErrorObject> {
         let state = std::mem::replace(&mut self.state, State::Failed("it was being stopped".to_owned()));
         self.state = match state {
             State::Running { stop, thread } => {
-                // Release: pairs with the thread's Acquire; nothing else is handed over by it.
+                // Release: pairs with the thread's Acquire; the flag publishes no other data.
                 stop.store(true, Ordering::Release);
                 match thread.join() {
                     Ok(Ok(seen)) => State::Over(Box::new(seen)),
@@ -131,10 +132,10 @@ impl RunningWatch {
         Ok(self.seen("stopping")?.describe())
     }
 
-    /// A part of the windows that are kept one by one.
+    /// Return a part of the individually stored windows.
     ///
     /// # Errors
-    /// When there are no such windows, or it was not stopped.
+    /// Fails if there are no such windows, or the watch is running.
     pub fn read(&self, params: &WatchRead) -> Result<WatchPart, ErrorObject> {
         let seen = self.seen("reading")?;
         let kept = seen

@@ -1,13 +1,14 @@
-//! Windows that are kept one by one, in parts that fit into a line of the protocol, as text (base 64, RFC 4648).
+//! Individually stored windows, in base64 parts (RFC 4648) that fit into a message of the protocol.
 
 use iolab_engine::Kept;
 use iolab_protocol::watch::WatchPart;
 
-/// Of one answer, before it is text; a line has at most 16 MiB. A multiple of three, so that parts join without padding.
+/// Maximum length of a part before base64; a message has at most 16 MiB. A multiple of three, so that parts join
+/// without padding (bytes).
 const PART_BYTES: usize = 3 << 20;
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The part that begins at an offset.
+/// Return the part of the windows that starts at `offset`.
 pub fn part(kept: &Kept, offset: usize) -> WatchPart {
     let packed = kept.packed();
     let begin = offset.min(packed.len());
@@ -15,7 +16,7 @@ pub fn part(kept: &Kept, offset: usize) -> WatchPart {
     WatchPart { packed: text(&packed[begin..end]), frame_bits: kept.frame_bits(), total_bytes: packed.len() }
 }
 
-/// Bytes as text.
+/// Encode bytes as base64.
 pub fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
@@ -35,7 +36,7 @@ mod tests {
 
     /// The examples of RFC 4648, 10.
     #[test]
-    fn bytes_are_written_as_the_standard_says() {
+    fn base64_matches_rfc_4648() {
         for (plain, written) in
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
         {

@@ -1,4 +1,4 @@
-//! Sees frames by `AF_PACKET`: works without root, and costs the traffic a copy of each packet's headers.
+//! Counting of frames through `AF_PACKET`: works without root, at the cost of a copy of each packet's headers.
 
 use std::collections::HashMap;
 
@@ -6,12 +6,12 @@ use iolab_port::{AfPacket, Beyond, FlowKey, PacketRx, PortError, RxPort, SeenPac
 
 use super::headers::{flow_key, header_bytes};
 
-/// What is looked at of each packet: Ethernet with two tags, IPv6, TCP with all options. (bytes)
+/// Capture length of a packet: Ethernet with two tags, IPv6, TCP with all options (bytes).
 const HEADER_BYTES: u32 = 128;
-/// Looked at together. (packets)
+/// Maximum number of packets read in one batch.
 const BATCH: usize = 1024;
 
-/// Packets of one way of an interface.
+/// The packets of an interface in one direction.
 #[derive(Debug)]
 pub struct PacketSight {
     rx: PacketRx,
@@ -20,24 +20,24 @@ pub struct PacketSight {
     beyond: Beyond,
 }
 
-/// A packet as the frames that a line carries.
+/// The frames on the line that one packet represents.
 #[derive(Debug, Clone, Copy)]
 pub struct OnLine {
     pub at_ns: u64,
     pub frames: u64,
     pub bytes: u64,
-    /// The number of its flow; that of the rest where it has none.
+    /// Flow number, or the number of the shared slot.
     pub flow: usize,
 }
 
 impl PacketSight {
-    /// Of an interface of the calling thread's namespace; tells up to `flows` flows apart.
+    /// Open a counter for an interface of the calling thread's namespace that distinguishes up to `flows` flows.
     pub fn open(interface: &str, way: Way, flows: usize) -> Result<Self, PortError> {
         let rx = AfPacket::look(interface, way, HEADER_BYTES)?;
         Ok(Self { rx, keys: HashMap::new(), flows, beyond: Beyond::default() })
     }
 
-    /// Gives everything that has come.
+    /// Call `take` for each packet that has arrived.
     pub fn read(&mut self, mut take: impl FnMut(OnLine)) -> Result<(), PortError> {
         loop {
             let count = self.rx.poll(BATCH)?;
@@ -59,13 +59,14 @@ impl PacketSight {
         }
     }
 
-    /// What is in no window, and what lines carry beyond the packets; bytes of lost packets are not known.
+    /// Return the lost frames, and the frames and bytes on the line in excess of the packets; the bytes of lost
+    /// packets are unknown.
     pub fn beyond(&mut self) -> Beyond {
         let lost_frames = self.rx.stats().map_or(0, |stats| stats.dropped_frames);
         Beyond { lost_frames, ..self.beyond }
     }
 
-    /// The flows that have a place, by number.
+    /// Return the flows with a separate number, in order.
     pub fn flows(&self) -> Vec<FlowKey> {
         let mut found: Vec<_> = self.keys.iter().map(|(&key, &number)| (number, key)).collect();
         found.sort_unstable_by_key(|&(number, _)| number);
@@ -81,7 +82,7 @@ fn place(keys: &mut HashMap<FlowKey, usize>, most: usize, key: FlowKey) -> usize
     *keys.entry(key).or_insert(next)
 }
 
-/// Frames and bytes that a line carries of a packet.
+/// Return the number of frames and bytes on the line for a packet.
 pub fn on_line(seen: SeenPacket<'_>) -> (u64, u64) {
     let (whole, segment) = (seen.whole_bytes as u64, u64::from(seen.segment_bytes));
     let header = header_bytes(seen.bytes).map(|bytes| bytes as u64).filter(|&header| header < whole);
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_super_frame_is_as_many_frames_as_a_line_carries() {
+    fn super_frame_counts_as_its_frames_on_the_line() {
         let mut bytes = vec![2; 12];
         bytes.extend([8, 0, 0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2]);
         bytes.extend([0; 12]);
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_beyond_those_asked_for_are_the_rest() {
+    fn flows_beyond_the_requested_number_are_combined() {
         let mut keys = HashMap::new();
         let key = |port| FlowKey { source_port: port, ..flow_key(&[0; 60]) };
         let places: Vec<_> = [1, 2, 3, 1, 4].map(|port| place(&mut keys, 2, key(port))).into();

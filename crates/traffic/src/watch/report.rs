@@ -1,4 +1,4 @@
-//! What a watch saw, and its words on the line.
+//! The results of a watch and their conversion to protocol types.
 
 use iolab_engine::{BinsReport, CurvePoint, Histogram, Kept, Nanos, Observed, TrainsReport, View};
 use iolab_port::{Beyond, FlowKey};
@@ -9,7 +9,7 @@ use iolab_protocol::watch::{
 
 use crate::report::histogram;
 
-/// All that a watch saw.
+/// The results of a watch.
 #[derive(Debug)]
 pub struct Seen {
     pub points: Vec<SeenPoint>,
@@ -19,7 +19,7 @@ pub struct Seen {
     pub end_ns: u64,
 }
 
-/// What passed one point.
+/// The results of one measuring point.
 #[derive(Debug)]
 pub struct SeenPoint {
     pub by: &'static str,
@@ -29,7 +29,7 @@ pub struct SeenPoint {
     pub flows: Vec<SeenFlow>,
 }
 
-/// What passed it of one flow; without a key: of all that have no place of their own.
+/// The results of one flow at a measuring point; without a key, of all flows that share the last slot.
 #[derive(Debug)]
 pub struct SeenFlow {
     pub key: Option<FlowKey>,
@@ -37,7 +37,7 @@ pub struct SeenFlow {
 }
 
 impl Seen {
-    /// The windows that are kept one by one.
+    /// Return the individually stored windows.
     pub fn kept(&self, asked: &WatchRead) -> Option<&Kept> {
         let point = self.points.get(asked.point)?;
         match asked.flow {

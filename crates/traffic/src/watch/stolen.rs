@@ -1,12 +1,12 @@
-//! Times in which the hypervisor took CPUs away, as far as the kernel tells: it counts in ticks of 10 ms.
+//! Intervals with CPU steal, measured by the kernel in ticks of 10 ms.
 
 use iolab_protocol::watch::WatchStolen;
 use iolab_sys::clock;
 
-/// Most times that are listed; what is more is added to the last.
+/// Maximum number of listed intervals; further steal time is added to the last.
 const MOST: usize = 10_000;
 
-/// Reads the stolen time of all CPUs now and then.
+/// Reads the total steal time of all CPUs repeatedly.
 #[derive(Debug)]
 pub struct StolenTime {
     at_ns: u64,
@@ -15,12 +15,12 @@ pub struct StolenTime {
 }
 
 impl StolenTime {
-    /// From now on.
+    /// Start to read the steal time.
     pub fn new() -> Self {
         Self { at_ns: clock::now_ns(), steal_ns: read(), found: Vec::new() }
     }
 
-    /// Reads it, and notes the time since the last reading where some of it was stolen.
+    /// Read the steal time, and record the interval since the last reading if it includes steal.
     pub fn look(&mut self) {
         let (end_ns, steal_ns) = (clock::now_ns(), read());
         let more = steal_ns.saturating_sub(self.steal_ns);
@@ -40,7 +40,7 @@ impl StolenTime {
         }
     }
 
-    /// All of them.
+    /// Return all recorded intervals.
     pub fn finish(mut self) -> Vec<WatchStolen> {
         self.look();
         self.found

@@ -1,4 +1,4 @@
-//! The thread of a watch: reads the bins of all points now and then, and gives them to their observers.
+//! The thread of a watch: reads the bins of all measuring points periodically and passes them to the observers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,24 +11,25 @@ use super::eye::{Eye, Sight};
 use super::report::{Seen, SeenFlow, SeenPoint};
 use super::stolen::StolenTime;
 
-/// From one reading of the bins to the next: their rings hold 300 ms at least.
+/// Period of reading the bins; the rings hold at least 300 ms.
 const PERIOD: Duration = Duration::from_millis(20);
-/// How long a program may still count after it was taken off: it had begun before. It needs a microsecond. (us)
+/// Time for which a program that was running during its detachment may still count (us). Such a program needs about one
+/// microsecond.
 const LAST_US: u64 = 2_000;
 
-/// What the thread works on.
+/// The state of the watch thread.
 #[derive(Debug)]
 pub struct Work {
     points: Vec<Point>,
     pub(super) begin_ns: u64,
 }
 
-/// A point with what is made of its frames.
+/// A measuring point with the statistics of its frames.
 #[derive(Debug)]
 struct Point {
     eye: Eye,
     observer: Observer,
-    /// Of each flow, then of the rest; empty where flows are not counted apart.
+    /// Windows of each flow, then of the shared slot; empty if flows are not counted.
     flows: Vec<Bins>,
     window_ns: u64,
 }
@@ -37,7 +38,7 @@ impl Work {
     pub fn new(config: &ObserverConfig, flows: usize, eyes: Vec<Eye>) -> Result<Self, EngineError> {
         let first = config.windows.first().copied().unwrap_or(Nanos::ZERO);
         let point = |eye| {
-            // A half of the room is for the windows of flows, where these are counted apart.
+            // If flows are counted, half of the memory is for their windows.
             let share = if flows > 0 { config.kept_bytes / 2 } else { config.kept_bytes };
             let observer = Observer::new(&ObserverConfig { kept_bytes: share, ..config.clone() })?;
             let count = if flows > 0 { flows + 1 } else { 0 };
@@ -48,20 +49,20 @@ impl Work {
         Ok(Self { points, begin_ns: clock::now_ns() })
     }
 
-    /// Works until it is to stop.
+    /// Read the bins until `stop` is set, and return the results.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Seen, String> {
         let mut stolen = StolenTime::new();
-        // Acquire: pairs with the Release of who says stop.
+        // Acquire: pairs with the Release in `stop`.
         while !stop.load(Ordering::Acquire) {
             let until_us = (clock::now_ns() / 1_000).saturating_sub(LAG_US);
             let read = self.points.iter_mut().try_for_each(|point| point.read(until_us));
             read.map_err(|error| error.to_string())?;
             stolen.look();
-            std::thread::sleep(PERIOD); // the kernel counts meanwhile
+            std::thread::sleep(PERIOD); // the kernel continues to count
         }
         let counted: Vec<_> = self.points.iter_mut().map(|point| point.eye.close()).collect();
         let end_ns = clock::now_ns();
-        // A program that had begun on another CPU may still count.
+        // A program that was already running on a different CPU may still count.
         std::thread::sleep(Duration::from_micros(LAST_US));
         let until_us = clock::now_ns() / 1_000;
         let close = |(mut point, counted): (Point, Option<_>)| {

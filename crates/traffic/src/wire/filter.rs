@@ -1,4 +1,4 @@
-//! Which class of a pacer a frame belongs to: by its IP addresses, as the filters say.
+//! Classification of frames into the classes of a pacer, by filters on IP addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use iolab_protocol::ErrorObject;
 
 use crate::faults::bad_params;
 
-/// The filters of a pacer, the first that fits holds.
+/// The filters of a pacer; the first match applies.
 #[derive(Debug, Default)]
 pub struct Classifier {
     filters: Vec<PacerFilter>,
@@ -16,10 +16,10 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// Of the pacer among `impairments`; none where there is none.
+    /// Create the classifier of the pacer in `impairments`; return none if there is no pacer.
     ///
     /// # Errors
-    /// The error of a reply, when there are two or one names a class that is not there.
+    /// Returns an error object for the reply, if there are two pacers or a filter refers to an unknown class.
     pub fn of(impairments: &[Impairment]) -> Result<Option<Self>, ErrorObject> {
         let mut found = None;
         for impairment in impairments {
@@ -35,7 +35,7 @@ impl Classifier {
         Ok(found)
     }
 
-    /// The class of a frame; none where no filter fits and there is no default.
+    /// Return the class of a frame; none if no filter matches and there is no default.
     pub fn class_of(&self, frame: &[u8]) -> Option<u16> {
         let Some((source, destination)) = addresses(frame) else { return self.default };
         let fits = |filter: &&PacerFilter| {
@@ -46,7 +46,7 @@ impl Classifier {
     }
 }
 
-/// Source and destination of a frame that carries IP.
+/// Return the source and destination address of an IP frame.
 fn addresses(frame: &[u8]) -> Option<(IpAddr, IpAddr)> {
     let (version, at) = ip_header(frame)?;
     let narrow = |at: usize| Some(Ipv4Addr::from(*frame.get(at..)?.first_chunk::<4>()?).into());
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_filter_that_fits_holds() {
+    fn first_matching_filter_applies() {
         let without = classifier("").unwrap().unwrap();
         for (source, destination, class) in [(1, 9, Some(1)), (2, 3, Some(0)), (2, 4, None), (7, 3, None)] {
             assert_eq!(without.class_of(&frame(false, source, destination)), class);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_ipv6_have_classes_too() {
+    fn ipv6_packets_are_classified() {
         let with = r#"[{"kind":"pacer","rate_bps":9,"classes":[{"rate_bps":1,"ceil_bps":9}],
             "filters":[{"source":"2001:2::1","destination":"2001:2::2","class":0}]}]"#;
         let classifier =
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_is_not_there_is_refused() {
+    fn filter_that_refers_to_an_unknown_class_is_refused() {
         assert!(classifier(r#","default":2"#).is_err());
         assert!(Classifier::of(&[]).unwrap().is_none());
     }

@@ -1,33 +1,33 @@
-//! How much earlier than it is due a frame is given: from the clock's reading to the kernel's stamp at the far interface takes as
-//! long.
+//! Lead time of frame transmission: a frame is sent before its due time by the delay from the reading of the clock to
+//! the kernel's timestamp at the far interface.
 
-/// Nothing is known of this way: what a veth pair and a tap take.
+/// Initial estimate for a veth pair or a TAP device (ns).
 const FIRST_NS: u64 = 600;
-/// A call that takes longer was held up, or the stack behind the stamp answered in it.
+/// Maximum duration of a usable call (ns): a longer call was stalled, or ran the receiving stack's reply.
 const MOST_CALL_NS: u64 = 3_000;
-/// Of a call that gives one frame, the part until the stamp: the rest runs through the stack behind it.
+/// Fraction of a single-frame call before the timestamp; the rest is the processing in the receiving stack.
 const PART: (u64, u64) = (3, 4);
-/// One call moves it by as much: it follows the median, whatever the longest calls take.
+/// Step of the estimate per call (ns): it converges to the median, independent of outliers.
 const STEP_NS: u64 = 8;
 
-/// Learned from the calls that gave one frame.
+/// The estimate of the lead time, from the durations of single-frame calls.
 #[derive(Debug, Clone, Copy)]
 pub struct Lead {
     ns: u64,
 }
 
 impl Lead {
-    /// Nothing was given yet.
+    /// Create the initial estimate.
     pub const fn new() -> Self {
         Self { ns: FIRST_NS }
     }
 
-    /// By how much earlier than it is due a frame is given (ns).
+    /// Return the time by which a frame is sent before it is due (ns).
     pub const fn ns(self) -> u64 {
         self.ns
     }
 
-    /// A call that gave one frame took so long (ns).
+    /// Update the estimate with the duration of a single-frame call (ns).
     pub fn called(&mut self, call_ns: u64) {
         if call_ns > MOST_CALL_NS {
             return;
@@ -46,9 +46,9 @@ impl Lead {
 mod tests {
     use super::*;
 
-    /// Nine of ten calls take 2 us; in others the stack answers, or they are held up.
+    /// Nine of ten calls take 2 us; in every tenth call, the stack replies or the call is delayed.
     #[test]
-    fn it_follows_what_most_calls_take_until_the_stamp() {
+    fn lead_time_follows_the_usual_duration_of_calls() {
         let mut lead = Lead::new();
         for call in 0..1_000 {
             lead.called(if call % 10 == 0 { 7_000 } else { 2_000 });
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_back_when_calls_are_short_again() {
+    fn lead_time_decreases_when_calls_are_short_again() {
         let mut lead = Lead::new();
         (0..1_000).for_each(|_| lead.called(2_800));
         assert_eq!(lead.ns(), 2_100);

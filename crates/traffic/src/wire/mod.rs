@@ -1,4 +1,5 @@
-//! A wire: two ends and a thread that carries frames between them as its impairments say. They can be changed while it runs.
+//! An emulated link: two ends, and a thread that forwards frames between them with impairments, which can be changed
+//! at run time.
 
 mod does;
 mod filter;
@@ -30,12 +31,12 @@ use self::thread::{Desk, Letter, Seat, Work};
 use self::way::Way;
 use crate::faults::port_refused;
 
-/// How long the thread may take to answer; it is asked between two frames.
+/// Maximum time for a reply of the thread, which reads requests between two frames.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-/// What the frames of a way take until the first change (bytes).
+/// Memory for the frames of a direction before the first change (bytes).
 const FIRST_MEMORY: u64 = 4 << 20;
 
-/// A wire in place, until dropped.
+/// A running emulated link, which stops on drop.
 #[derive(Debug)]
 pub struct RunningWire {
     id: String,
@@ -47,11 +48,11 @@ pub struct RunningWire {
 }
 
 impl RunningWire {
-    /// Carry frames between two ends. `steering` chooses the CPUs that take in what the ends are given, `lacks` says
-    /// what could not be done of what was asked for.
+    /// Start to forward frames between two ends. `steering` selects the CPUs that process the frames delivered to the
+    /// ends; `lacks` lists the requested features that are unavailable.
     ///
     /// # Errors
-    /// The error of a reply; the ends are gone then.
+    /// Returns an error object for the reply; the ends are removed in this case.
     pub fn start(
         params: &WireStart,
         ends: [End; 2],
@@ -89,20 +90,20 @@ impl RunningWire {
             desk,
             thread: Some(thread),
         };
-        this.read(None)?; // it runs, or says why not
+        this.read(None)?; // wait until the thread runs, or return its error
         this.started.carried.unprioritised = taken.try_recv().ok().flatten();
         Ok(this)
     }
 
-    /// What to tell of it.
+    /// Return the reply to the start request.
     pub fn describe(&self) -> WireStarted {
         self.started.clone()
     }
 
-    /// Do something else to frames that come from now on.
+    /// Change the impairments for frames that arrive from now on.
     ///
     /// # Errors
-    /// When the impairments make no sense, or the wire has ended by itself.
+    /// Fails if the impairments are invalid, or the thread has stopped with an error.
     pub fn change(&mut self, ways: &[WireWay; 2]) -> Result<(), ErrorObject> {
         let start = Nanos(clock::now_ns());
         let does = [Does::new(&ways[0], 0, start)?, Does::new(&ways[1], 1, start)?];
@@ -114,20 +115,20 @@ impl RunningWire {
         Ok(())
     }
 
-    /// Decide on the frames of each way that come from now on as on the first that ever came, by draws from these seeds.
+    /// Restart the random draws of each direction with these seeds, for frames that arrive from now on.
     ///
     /// # Errors
-    /// When the wire has ended by itself.
+    /// Fails if the thread has stopped with an error.
     pub fn restart_draws(&mut self, seeds: [u64; 2]) -> Result<(), ErrorObject> {
         let (answer, answered) = channel();
         self.desk.post(Letter::RestartDraws(seeds, answer));
         answered.recv_timeout(ANSWER_LIMIT).map_err(|why| self.silent("starting the draws of", why))
     }
 
-    /// What became of the frames, and when its thread was kept from its CPU: one by one from `stalls_since_ns` on.
+    /// Return the frame counts and the stalls of the thread, with individual stalls from `stalls_since_ns` on.
     ///
     /// # Errors
-    /// When the wire has ended by itself.
+    /// Fails if the thread has stopped with an error.
     pub fn read(&mut self, stalls_since_ns: Option<u64>) -> Result<WireCounts, ErrorObject> {
         let begin_ns = clock::now_ns();
         let (answer, answered) = channel();
@@ -139,7 +140,7 @@ impl RunningWire {
         Ok(WireCounts { ways, does, does_since_ns, stalls, carried, begin_ns, end_ns: clock::now_ns() })
     }
 
-    /// Why there was no answer.
+    /// Return the error object for a missing reply.
     fn silent(&mut self, doing: &str, why: RecvTimeoutError) -> ErrorObject {
         let reason = match why {
             RecvTimeoutError::Timeout => format!("it did not answer for {} s", ANSWER_LIMIT.as_secs()),
@@ -161,19 +162,19 @@ impl Drop for RunningWire {
     }
 }
 
-/// What carries the frames at an end.
+/// The device at one end of an emulated link.
 #[derive(Debug, Clone, Copy)]
 pub enum Carrier {
-    /// A tap; super-frames whole or apart.
+    /// A TAP device, with or without super-frames.
     Tap(Unfinished),
-    /// A veth pair, for frames of up to so many bytes.
+    /// A veth pair, with the maximum frame length in bytes.
     Veth(usize, Arrival),
 }
 
-/// Make an end of wire `id` in the calling thread's namespace.
+/// Create one end of the emulated link `id` in the calling thread's namespace.
 ///
 /// # Errors
-/// The error of a reply.
+/// Returns an error object for the reply.
 pub fn open_end(id: &str, interface: &str, by: Carrier) -> Result<End, ErrorObject> {
     let opened = match by {
         Carrier::Tap(what) => TapPort::open(interface, what).map(End::Tap),

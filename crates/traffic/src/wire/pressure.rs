@@ -1,35 +1,35 @@
-//! Whether programs wait for a CPU (pressure stall information, Documentation/accounting/psi.rst): a thread that waits awake
-//! should then sleep.
+//! CPU pressure (pressure stall information, Documentation/accounting/psi.rst): if tasks wait for a CPU, a
+//! busy-polling thread should sleep.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// From one look to the next (ns).
+/// Minimum interval between readings (ns).
 const LOOK_NS: u64 = 2_000_000;
-/// Of the time since the look before, some program waited so much: others wait.
+/// Minimum fraction of the interval in which some task waited, to count as pressure.
 const WAITING: f64 = 0.2;
-/// They wait no longer when it was less for so long (ns).
+/// Time after the last pressure for which pressure is still assumed (ns).
 const CALM_NS: u64 = 20_000_000;
 const FILE: &str = "/proc/pressure/cpu";
 
-/// Looks now and then.
+/// Reads the CPU pressure periodically.
 #[derive(Debug)]
 pub struct Pressure {
-    /// None where the kernel does not tell: nobody is known to wait.
+    /// PSI file; none if the kernel has no PSI, which counts as no pressure.
     file: Option<File>,
     looked_ns: u64,
     total_us: u64,
-    /// Until then it counts as so.
+    /// End of the time that counts as under pressure.
     until_ns: u64,
 }
 
 impl Pressure {
-    /// From now on.
+    /// Start to read the CPU pressure.
     pub fn new() -> Self {
         Self { file: File::open(FILE).ok(), looked_ns: 0, total_us: 0, until_ns: 0 }
     }
 
-    /// Whether programs wait for a CPU.
+    /// Whether other tasks wait for a CPU.
     pub fn others_wait(&mut self, now_ns: u64) -> bool {
         let since_ns = now_ns.saturating_sub(self.looked_ns);
         if since_ns >= LOOK_NS {
@@ -55,7 +55,7 @@ fn read(file: &File) -> Option<u64> {
     total(std::str::from_utf8(&text[..length]).ok()?)
 }
 
-/// The time for which at least one program waited (us).
+/// Parse the total time in which at least one task waited (us).
 fn total(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with("some "))?;
     line.split_once("total=")?.1.parse().ok()
@@ -66,13 +66,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_text_is_read() {
+    fn pressure_file_of_the_kernel_is_parsed() {
         let text = "some avg10=1.00 avg60=0.50 avg300=0.10 total=123456\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
         assert_eq!((total(text), total("full total=1"), total("")), (Some(123_456), None, None));
     }
 
     #[test]
-    fn others_wait_until_they_have_not_for_a_while() {
+    fn cpu_pressure_ends_after_a_time_without_waiting_tasks() {
         let mut pressure = Pressure { file: None, looked_ns: 0, total_us: 0, until_ns: 0 };
         let mut look = |now_ms: u64, total_us| {
             let since_ns = now_ms * 1_000_000 - pressure.looked_ns;

@@ -1,41 +1,42 @@
-//! When a real-time thread that polls is a thread among others for a moment. Kernels take the CPU away from one that never
-//! sleeps, for 50 ms of each second: before Linux 6.12 and where groups have real-time budgets (`CONFIG_RT_GROUP_SCHED`) by
-//! `kernel.sched_rt_runtime_us` (sched(7)), even when nobody else wants the CPU, and otherwise for work that starves. A thread
-//! that gives up its priority for more than that by itself keeps a CPU for which nobody waits. One that slept as much has no
-//! need to.
+//! Alternation of a polling thread between real-time and normal priority. The kernel throttles a real-time thread that
+//! never sleeps for 50 ms of each second: before Linux 6.12 and with `CONFIG_RT_GROUP_SCHED` by
+//! `kernel.sched_rt_runtime_us` (sched(7)), even without other runnable tasks, and otherwise for the benefit of
+//! starving tasks. A thread that gives up its priority for a longer time keeps its CPU if no other task needs it. A
+//! thread that has slept for this time need not give up its priority.
 
-/// From one time without priority to the next (ns).
+/// Length of a round (ns).
 const ROUND_NS: u64 = 100_000_000;
-/// So much of each round it has none: 7 %, above the 5 % that a kernel takes (ns).
+/// Time with normal priority per round: 7 %, above the 5 % for which the kernel throttles (ns).
 const AMONG_OTHERS_NS: u64 = 7_000_000;
-/// And the rest of it before all others (ns).
+/// Time with real-time priority per round (ns).
 const REAL_TIME_NS: u64 = ROUND_NS - AMONG_OTHERS_NS;
 
-/// What the thread is to be from now on.
+/// The scheduling class of the thread in a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// One among others.
+    /// Normal priority (`SCHED_OTHER`).
     AmongOthers,
-    /// Before all others.
+    /// Real-time priority.
     RealTime,
 }
 
-/// The turns of a thread that is a real-time thread at first.
+/// The turns of a thread that starts with real-time priority.
 #[derive(Debug)]
 pub struct Shift {
     now: Turn,
     ends_ns: u64,
-    /// How long it had run in all when the turn began.
+    /// Total CPU time of the thread at the start of the turn (ns).
     run_ns: u64,
 }
 
 impl Shift {
-    /// From `now_ns` on, of a thread that has run for `run_ns`.
+    /// Start the turns at `now_ns`, for a thread with a total CPU time of `run_ns`.
     pub const fn new(now_ns: u64, run_ns: u64) -> Self {
         Self { now: Turn::RealTime, ends_ns: now_ns + REAL_TIME_NS, run_ns }
     }
 
-    /// What changes at `now_ns`. Who asks late is among others for as long as ever: a kernel counts what was used.
+    /// Return the change of the scheduling class at `now_ns`, if any. A late call does not shorten the turn with
+    /// normal priority, because the kernel counts the time that was used.
     #[inline]
     pub fn change(&mut self, now_ns: u64, has_run_ns: impl FnOnce() -> u64) -> Option<Turn> {
         if now_ns < self.ends_ns {
@@ -63,9 +64,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// However often it is asked, no second holds so much real time that a kernel takes the CPU away.
+    /// For any number of requests, no second contains so much real-time work that the kernel throttles the thread.
     #[test]
-    fn no_second_is_real_time_for_longer_than_a_kernel_allows() {
+    fn real_time_share_stays_below_the_kernel_limit() {
         for every_ns in [1_000, 300_000, 2 * MS] {
             let (mut shift, mut real_time, mut steps) = (Shift::new(0, 0), true, Vec::new());
             for at in (0..5_000 * MS).step_by(usize::try_from(every_ns).unwrap()) {
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_its_priority_back_after_a_time_without() {
+    fn real_time_priority_is_restored_after_a_pause() {
         let mut shift = Shift::new(5, 0);
         let mut change = |at| shift.change(at, || at);
         assert_eq!(change(93 * MS), None);
@@ -95,9 +96,9 @@ mod tests {
         assert_eq!(change(110 * MS), None);
     }
 
-    /// A thread that sleeps for a tenth of the time by itself keeps its priority, until it sleeps no more.
+    /// A thread that sleeps for a tenth of the time by itself keeps its priority until it stops sleeping.
     #[test]
-    fn who_sleeps_keeps_its_priority() {
+    fn sleeping_thread_keeps_its_priority() {
         let mut shift = Shift::new(0, 0);
         for at in (0..1_000 * MS).step_by(100_000) {
             assert_eq!(shift.change(at, || at / 10 * 9), None);

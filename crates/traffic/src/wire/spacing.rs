@@ -1,4 +1,4 @@
-//! Which frames of a way are spaced, and when the next of them leaves.
+//! Spacing of the frames of one direction: their classes and departure times.
 
 use iolab_engine::impairment::{CatchUp, Passing};
 use iolab_engine::Nanos;
@@ -9,27 +9,28 @@ use super::filter::Classifier;
 use crate::faults::bad_params;
 use crate::held::Held;
 
-/// A call that gives one frame takes as long where another CPU has to be woken for it; what is longer may have lain before the
-/// kernel's stamp.
+/// Maximum duration of a single-frame call, including the wakeup of a different CPU; in a longer call the frame may
+/// have been delayed before the kernel's timestamp.
 pub const CALL: Nanos = Nanos(8_000);
-/// So much of it may.
+/// Part of a single-frame call that may precede the kernel's timestamp.
 const UNSEEN: Nanos = Nanos(6_500);
 
-/// The spacing of one way.
+/// The spacing of one direction.
 #[derive(Debug)]
 pub struct Spacing {
     classes: Classifier,
     catch_up: CatchUp,
-    /// By how much frames were shifted since one left.
+    /// Shift of departures since the last frame left.
     slipped: Nanos,
     short: Shortfall,
 }
 
 impl Spacing {
-    /// Of the pacer among `impairments`; none where there is none.
+    /// Create the spacing for the pacer in `impairments`; return none if there is no pacer.
     ///
     /// # Errors
-    /// The error of a reply, when there are two or one names a class that is not there.
+    /// Returns an error object for the reply, if there are two pacers, a filter refers to an unknown class, or a
+    /// stage follows a pacer with a burst.
     pub fn of(impairments: &[Impairment]) -> Result<Option<Self>, ErrorObject> {
         let Some(classes) = Classifier::of(impairments)? else { return Ok(None) };
         let catch_up = match impairments {
@@ -52,17 +53,17 @@ impl Spacing {
         Ok(Some(Self { classes, catch_up, slipped: Nanos::ZERO, short }))
     }
 
-    /// The class of a frame; none where no filter fits and there is no default.
+    /// Return the class of a frame; none if no filter matches and there is no default.
     pub fn class_of(&self, frame: &[u8]) -> Option<u16> {
         self.classes.class_of(frame)
     }
 
-    /// When the first of the frames that are decided on leaves.
+    /// Return the departure time of the first decided frame.
     pub fn due(&self, held: &Held) -> Option<Nanos> {
         held.next().map(|frame| self.catch_up.earliest(&frame))
     }
 
-    /// What is late at `now` by more than may be caught up shifts all frames; by how much.
+    /// If at `now` the first frame is too far behind schedule to catch up, shift all departures; return the shift.
     pub fn slip(&mut self, held: &mut Held, now: Nanos) -> Nanos {
         let slipped = held.next().map_or(Nanos::ZERO, |frame| self.catch_up.slip(&frame, now));
         if slipped > Nanos::ZERO {
@@ -72,22 +73,23 @@ impl Spacing {
         slipped
     }
 
-    /// A frame left; by how much it was shifted before.
+    /// Record a departure, and return the shift of departures before it.
     pub fn left(&mut self, frame: &Passing, now: Nanos) -> Nanos {
         self.catch_up.left(frame, now);
         self.short.left(frame, now);
         std::mem::take(&mut self.slipped)
     }
 
-    /// What the line sent of its classes, and what it could have sent more while frames waited for the thread, since the pacer
-    /// began (ns of the line).
+    /// Return the line time of the frames sent in classes, and the line time lost while frames waited for the thread,
+    /// since the pacer started (ns).
     pub fn paced_and_short_ns(&self) -> (u64, u64) {
         (self.short.paced_ns, self.short.ns())
     }
 }
 
-/// How far what leaves falls short of the pace while frames wait for the thread. A frame is late, and those behind it wait; what
-/// they catch up is taken off again. What is left when no frame waits any more is lost to the rate.
+/// The shortfall against the pace while frames wait for the thread. The lateness of a frame delays the frames behind
+/// it; time that the thread makes up is subtracted. The shortfall that remains when no frame waits any more is lost
+/// capacity.
 #[derive(Debug)]
 struct Shortfall {
     rate_bps: u64,
@@ -96,7 +98,7 @@ struct Shortfall {
     classes: Vec<Behind>,
 }
 
-/// Of one class, since a frame was late and others waited.
+/// The shortfall of one class since its last late frame with other frames waiting behind it.
 #[derive(Debug, Clone, Default)]
 struct Behind {
     left: Option<Nanos>,
@@ -105,7 +107,8 @@ struct Behind {
 }
 
 impl Behind {
-    /// Where fewer wait the sender is slow, not the thread: late frames lose nothing of a rate that nobody asks for.
+    /// Minimum number of waiting frames: with fewer, the sender is slow, not the thread, and late frames lose no
+    /// capacity.
     const FRAMES: u32 = 8;
 
     fn lost_ns(&self) -> u64 {
@@ -140,7 +143,7 @@ impl Shortfall {
             *own = Behind::default();
             i128::from(now.since(frame.at).0)
         };
-        // A class below the rate of the line leaves the rest of it to others.
+        // A class below the line rate leaves the remaining rate to other classes.
         let line_ns = u64::from(frame.frame_bytes) * 8 * 1_000_000_000 / self.rate_bps;
         self.paced_ns += line_ns;
         let of_line = over_ns * i128::from(line_ns) / i128::from(frame.takes_ns.max(1));
@@ -161,7 +164,8 @@ mod tests {
     const FRAME: u32 = 1250;
     const TAKES: u64 = 10_000;
 
-    /// Frames of 10 us each at 1 Gbit/s, due and leaving at these times (us): what the line fell short by (us).
+    /// Return the shortfall of a 1 Gbit/s line (us) for frames of 10 us each that are due and leave at these times
+    /// (us).
     fn short_us(times: impl IntoIterator<Item = (u64, u64)>) -> u64 {
         let mut short = Shortfall::of(1_000_000_000);
         for (due_us, left_us) in times {
@@ -173,18 +177,18 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_sends_at_half_the_pace_is_short_by_half() {
-        // The sender waits for answers: no more than 100 frames are under way, and each is due when it comes.
+    fn thread_at_half_the_pace_has_a_shortfall_of_one_half() {
+        // The sender waits for replies: at most 100 frames are in flight, and each is due when it arrives.
         let closed = (0..10_000).map(|id| ((id * 20_u64).saturating_sub(2_000), id * 20));
         assert!((99_000..=100_000).contains(&short_us(closed)));
-        // The sender does not wait: what is due goes on at the pace.
+        // The sender does not wait: due times continue at the pace.
         let open = (0..10_000).map(|id| (id * 10, id * 20));
         assert!((99_000..=100_000).contains(&short_us(open)));
     }
 
     #[test]
     fn stalls_that_are_not_caught_up_are_lost() {
-        // Every 10 ms the thread sleeps for 5 ms; the sender has no more than 90 frames under way, and stops.
+        // Every 10 ms the thread sleeps for 5 ms; the sender has at most 90 frames in flight, and stops.
         let held_up = (0..10_u64).flat_map(|turn| {
             let begin = turn * 10_000;
             let awake = (0..500).map(move |id| (begin + id * 10, begin + id * 10 + 1));
@@ -196,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pacer_that_keeps_its_pace_or_that_nobody_fills_is_not_short() {
+    fn pacer_that_keeps_its_pace_or_is_underloaded_has_no_shortfall() {
         assert_eq!(short_us((0..10_000).map(|id| (id * 10, id * 10 + 3))), 0);
-        // A tenth of the pace, by a thread that sleeps for 0.7 ms again and again: all that is offered leaves.
+        // At a tenth of the pace, with a thread that sleeps for 0.7 ms repeatedly, all offered frames leave.
         let drowsy = (0..10_000).map(|id| (id * 100 + 90, (id / 7 + 1) * 700 + id % 7 * 8));
         assert_eq!(short_us(drowsy), 0);
-        // Single frames that are late, at a pace that is kept.
+        // Single late frames, while the pace is kept.
         assert_eq!(short_us((0..10_000).map(|id| (id * 10, id * 10 + if id % 50 == 0 { 9 } else { 1 }))), 0);
-        // A stall of 10 ms, caught up at 5/4 of the pace.
+        // A stall of 10 ms, which the thread makes up at 5/4 of the pace.
         let stalled = (0..10_000)
             .map(|id| (id * 10, if id < 1_000 { id * 10 } else { (id * 10).max(20_000 + (id - 1_000) * 8) }));
         assert!(short_us(stalled) < 20, "what is caught up is not lost");

@@ -1,23 +1,24 @@
-//! When the thread of a wire was kept from its CPU, by what owes nothing to its frames: two readings of the clock with nothing
-//! but a few steps of its own between them were far apart, or a call of the kernel that hands over a few frames took much longer
-//! than that.
+//! Stalls of the forwarding thread that its frames did not cause: a large difference between two consecutive readings
+//! of the clock, or a system call for a few frames that took much longer than usual.
 //!
-//! The first kind is the host's alone. The second may be the kernel's own work for the thread: where it is as frequent in a
-//! second of calls as the first in a second of waiting, it is the host's, too. A thread that sleeps and is woken late chose to
-//! sleep: that is a kind of its own.
+//! Stalls of the first kind are caused by the host. Stalls of the second kind may be work of the kernel for the thread;
+//! if they are as frequent per second of calls as the first kind per second of waiting, they are also caused by the
+//! host. Late wakeups are a third kind, because the thread chose to sleep.
 
 use std::collections::VecDeque;
 
 use iolab_protocol::wire::{StallKind, WireStall, WireStalls, WireTime};
 
-/// Readings of the clock that follow each other are so far apart at most while the thread has its CPU (ns).
+/// Maximum difference between consecutive readings of the clock without a stall (ns).
 const AWAKE_NS: u64 = 5_000;
-/// Calls for a few frames take so long at most, another CPU woken for them included, and so late is a thread woken (ns).
+/// Maximum duration of a call for a few frames, including the wakeup of a different CPU, and maximum wakeup latency,
+/// without a stall (ns).
 const CALL_NS: u64 = 20_000;
-/// The last so many are kept: those of some seconds.
+/// Maximum number of logged stalls, which covers some seconds.
 const KEPT: usize = 8_192;
 
-/// The stalls of a thread. It says what it did since it said so before; a thread that keeps no exact times need not.
+/// The stalls of a thread. The thread reports its last activity after each step; a thread without exact due times may
+/// omit this.
 #[derive(Debug)]
 pub struct Stalls {
     on: bool,
@@ -29,18 +30,18 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// None yet; the clock says `now_ns`.
+    /// Create an empty log at time `now_ns`.
     pub fn new(now_ns: u64) -> Self {
         let [waiting, calls, sleeps] = [WireTime::default(); 3];
         Self { on: false, since_ns: now_ns, waiting, calls, sleeps, last: VecDeque::with_capacity(KEPT) }
     }
 
-    /// Log them from now on, or no more.
+    /// Enable or disable the log from `now_ns` on.
     pub const fn log(&mut self, on: bool, now_ns: u64) {
         (self.on, self.since_ns) = (on, now_ns);
     }
 
-    /// It did nothing but look at the clock.
+    /// Record that the thread only read the clock.
     #[inline]
     pub fn waited(&mut self, now_ns: u64) {
         let span_ns = self.passed(now_ns);
@@ -50,7 +51,7 @@ impl Stalls {
         }
     }
 
-    /// It called the kernel.
+    /// Record that the thread made a system call.
     #[inline]
     pub fn called(&mut self, now_ns: u64) {
         let span_ns = self.passed(now_ns);
@@ -60,7 +61,7 @@ impl Stalls {
         }
     }
 
-    /// It slept, and wanted to be awake `over_ns` ago.
+    /// Record that the thread slept and woke up `over_ns` late.
     pub fn slept(&mut self, now_ns: u64, over_ns: u64) {
         self.sleeps.span_ns += self.passed(now_ns);
         if over_ns > CALL_NS && self.on {
@@ -68,7 +69,7 @@ impl Stalls {
         }
     }
 
-    /// It did something that has nothing to do with frames.
+    /// Exclude the time since the last report, in which the thread did other work.
     pub const fn skip(&mut self, now_ns: u64) {
         self.since_ns = now_ns;
     }
@@ -79,7 +80,7 @@ impl Stalls {
         span_ns
     }
 
-    /// A stall that ends now.
+    /// Log a stall that ends now.
     #[cold]
     fn note(&mut self, kind: StallKind, span_ns: u64) {
         let total = match kind {
@@ -96,7 +97,8 @@ impl Stalls {
         self.last.push_back(WireStall { kind, begin_ns, end_ns });
     }
 
-    /// What to tell of them: those one by one that ended at `since_ns` or later, none where that is absent.
+    /// Return the totals, and the individual stalls that ended at `since_ns` or later; no individual stalls if it is
+    /// absent.
     pub fn told(&self, since_ns: Option<u64>) -> WireStalls {
         let from = since_ns
             .map_or(self.last.len(), |since_ns| self.last.partition_point(|stall| stall.end_ns < since_ns));
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_longer_than_a_thread_with_its_cpu_needs_is_a_stall() {
+    fn only_delays_beyond_the_normal_wake_up_time_are_stalls() {
         let mut stalls = Stalls::new(0);
         stalls.log(true, 0);
         stalls.waited(AWAKE_NS);
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_are_told_one_by_one_and_all_are_counted() {
+    fn latest_stalls_are_listed_and_all_are_counted() {
         let mut stalls = Stalls::new(0);
         stalls.log(true, 0);
         for turn in 1..=KEPT as u64 + 10 {

@@ -1,48 +1,48 @@
-//! Which CPUs take in the frames that an end is given: that of the wire's thread, or others (receive packet steering,
-//! Documentation/networking/scaling.rst). An end that sends many more frames than it is given is a sender of streams: each
-//! acknowledgement sets off a burst of frames, whose way through the stack would take half of the thread's CPU. Everywhere
-//! else another CPU would have to be woken for each frame.
+//! Selection of the CPUs that process the frames delivered to an end: the CPU of the link's thread, or other CPUs
+//! (receive packet steering, Documentation/networking/scaling.rst). An end that sends many more frames than it receives
+//! is a sender of streams: each acknowledgement triggers a burst of frames, whose stack processing would take half of
+//! the thread's CPU. In all other cases, steering would have to wake a different CPU for each frame.
 
 use std::fs::File;
 use std::io::{self, Write};
 
-/// From one look at what passed to the next (ns).
+/// Interval between readings of the frame counts (ns).
 const LOOK_NS: u64 = 50_000_000;
-/// An end that sends fewer frames from one look to the next leaves the thread time enough.
+/// Minimum number of sent frames per interval for steering; with fewer the thread has enough CPU time.
 const LEAST_SENT: u64 = 2_000;
-/// It sends so many for each that it is given.
+/// Minimum ratio of sent to received frames for steering.
 const SENT_PER_GIVEN: u64 = 4;
-/// So many looks later the thread's CPU takes frames in again.
+/// Number of intervals without streams before steering ends.
 const LOOKS: u32 = 4;
 
-/// Both ends of a wire.
+/// The steering of both ends of a link.
 #[derive(Debug)]
 pub struct Steering {
     ends: [Steered; 2],
     next_ns: u64,
 }
 
-/// Where the CPUs are set that take in what an end is given.
+/// The steering of one end.
 #[derive(Debug)]
 pub struct Steered {
     file: File,
     others: String,
     seen: Passed,
-    /// So many looks more others take them in; 0: the thread's CPU does.
+    /// Remaining intervals with steering; 0 if the thread's CPU processes the frames.
     left: u32,
 }
 
-/// Frames of an end until now.
+/// The frame counts of an end.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Passed {
-    /// That it sent.
+    /// Frames sent by the end.
     pub sent: u64,
-    /// That it was given.
+    /// Frames delivered to the end.
     pub given: u64,
 }
 
 impl Steered {
-    /// By `rps_cpus` of an end's queue, which `others` is written to: CPUs as sysfs takes them.
+    /// Create the steering of an end: `file` is the `rps_cpus` file of its queue, `others` the CPU mask to write.
     pub fn new(file: File, others: String) -> Self {
         Self { file, others, seen: Passed::default(), left: 0 }
     }
@@ -63,15 +63,15 @@ impl Steered {
 }
 
 impl Steering {
-    /// Of a wire between these ends.
+    /// Create the steering of a link between these ends.
     pub const fn new(ends: [Steered; 2]) -> Self {
         Self { ends, next_ns: 0 }
     }
 
-    /// Look what passed, when it is time to.
+    /// Read the frame counts and update the steering, once per interval.
     ///
     /// # Errors
-    /// When the kernel does not take the CPUs.
+    /// Fails if the kernel refuses the CPU mask.
     pub fn look(&mut self, now_ns: u64, passed: impl FnOnce() -> [Passed; 2]) -> io::Result<()> {
         if now_ns < self.next_ns {
             return Ok(());
@@ -87,7 +87,8 @@ mod tests {
 
     use super::*;
 
-    /// What is written of an end that sends and is given so many frames from each look to the next.
+    /// Return the CPU masks that are written for an end which sends and receives these numbers of frames in each
+    /// interval.
     fn written(passed: &[(u64, u64)]) -> String {
         let mut file = tempfile::tempfile().unwrap();
         let mut end = Steered::new(file.try_clone().unwrap(), "2,".to_owned());
@@ -103,21 +104,21 @@ mod tests {
     }
 
     #[test]
-    fn the_end_that_sends_a_stream_gives_its_acknowledgements_to_others() {
+    fn stream_sender_hands_its_acknowledgements_to_other_cpus() {
         assert_eq!(written(&[(10_000, 800)]), "2,");
         assert_eq!(written(&[(10_000, 800), (10_000, 800), (9_000, 700)]), "2,");
     }
 
     #[test]
-    fn after_a_while_without_a_stream_the_threads_cpu_takes_frames_in_again() {
+    fn steering_ends_after_a_time_without_a_stream() {
         let idle = [(0, 0); 4];
         assert_eq!(written(&[&[(10_000, 800)], &idle[..3]].concat()), "2,");
         assert_eq!(written(&[&[(10_000, 800)], &idle[..]].concat()), "2,0");
     }
 
-    /// Datagrams one way, round trips, streams both ways, little.
+    /// Check datagrams in one direction, round trips, streams in both directions, and low traffic.
     #[test]
-    fn other_traffic_stays_with_the_threads_cpu() {
+    fn traffic_other_than_a_stream_is_not_steered() {
         for passed in [(0, 20_000), (20_000, 0), (20_000, 20_000), (10_000, 5_000), (1_000, 100)] {
             assert_eq!(written(&[passed; 5]), "", "{passed:?}");
         }

@@ -1,4 +1,4 @@
-//! The thread of a wire: both ways, and letters from those who change and count.
+//! The thread of an emulated link: it forwards frames in both directions and processes requests.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -21,51 +21,53 @@ use super::steering::{Passed, Steering};
 use super::way::Way;
 use crate::rest::{Nap, Rest};
 
-/// It wakes so long before a frame is due, and polls until then: a sleeping thread is woken late (ns).
+/// Time before a due frame at which the thread wakes up and starts to poll, because wakeups are late (ns).
 const AWAKE_NS: u64 = 60_000;
-/// It polls so long after the last frame: the next is stamped when it comes, not when the thread has been woken (ns).
+/// Polling time after the last frame, so that the next frame is stamped on arrival and not after a wakeup (ns).
 const POLL_NS: u64 = 20_000;
-/// So close before a frame is due it looks at the clock alone: to look for frames would cost a call of the kernel, and those
-/// that come are stamped (ns).
+/// Time before a due frame in which the thread only reads the clock: a poll for frames costs a system call, and
+/// frames are stamped on arrival (ns).
 const CLOSE_NS: u64 = 3_000;
-/// How long it sleeps when nothing is under way (ns).
+/// Maximum sleep without frames in flight (ns).
 const SLEEP_NS: u64 = 1_000_000_000;
 
-/// As many frames are read at once.
+/// Maximum number of frames read at once.
 const READ_BATCH: usize = 16;
-/// As many are given at once: several super-frames.
+/// Maximum number of frames sent at once: several super-frames.
 const GIVE_BATCH: usize = 512;
-/// To read one takes as long: one that is due sooner leaves before (ns).
+/// Duration of reading a frame: a frame due within this time is sent first (ns).
 const READ_NS: u64 = 1_500;
-/// As many are read at once that are to be spaced.
+/// Maximum number of frames read at once if frames are spaced.
 const SPACED_READ_BATCH: usize = 4;
-/// The other way of a wire that spaces frames waits no longer for a time in which none of them is due (ns).
+/// Maximum time for which the unspaced direction waits for a gap between spaced frames (ns).
 const PATIENCE_NS: u64 = 100_000;
-/// So often it looks for frames that can wait: each look takes the memory of the tap's ring from the CPU that fills it (ns).
+/// Interval between polls for frames that can wait: each poll moves the cache lines of the TAP ring from the CPU that
+/// fills it (ns).
 const LOOK_NS: u64 = 8_000;
-/// Before a frame that is spaced it sleeps only when so much is left: of shorter gaps being woken late would take too much (ns).
+/// Minimum gap for a sleep before a spaced frame: in a shorter gap the wakeup latency would take too much time (ns).
 const SPACED_GAP_NS: u64 = 300_000;
-/// So often it looks for frames that are to be spaced: those that come are stamped (ns).
+/// Interval between polls for frames to be spaced, which are stamped on arrival (ns).
 const LOOK_SPACED_NS: u64 = 2_000;
-/// Where others wait for a CPU it sleeps through gaps so long, until so long before a frame is due, and at most so long (ns).
+/// Under CPU pressure: minimum gap for a sleep, wakeup time before a due frame, and maximum sleep (ns).
 const SHARED_GAP_NS: u64 = 40_000;
 const SHARED_AWAKE_NS: u64 = 20_000;
 const SHARED_SLEEP_NS: u64 = 60_000;
 
-/// Where the thread runs.
+/// CPU and priority of the thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Seat {
-    /// On which CPU; none: any.
+    /// CPU to which the thread is pinned; none for any CPU.
     pub cpu: Option<usize>,
-    /// With which real-time priority; none: as other threads.
+    /// Real-time priority; none for normal priority.
     pub priority: Option<u8>,
 }
 
 impl Seat {
-    /// Sit down in the calling thread. Why it has no priority, when it was to have one: to run on without is allowed.
+    /// Apply CPU and priority to the calling thread. If the priority cannot be set, return the reason; the thread may
+    /// run without it.
     ///
     /// # Errors
-    /// When there is no such CPU.
+    /// Fails if the CPU does not exist.
     pub fn take(self) -> io::Result<Option<String>> {
         let single = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
         self.cpu.map_or(Ok(()), thread::pin)?;
@@ -86,19 +88,19 @@ fn take_turn(turn: Turn, priority: u8) -> io::Result<()> {
     }
 }
 
-/// What the thread is asked for.
+/// A request to the thread.
 pub enum Letter {
-    /// Do this to frames that come from now on.
+    /// Change the impairments for frames that arrive from now on.
     Change(Box<[Does; 2]>, Sender<()>),
-    /// Number the frames of each way from 0 again, and draw from these seeds.
+    /// Restart the frame numbers of each direction at 0, and the random draws with these seeds.
     RestartDraws([u64; 2], Sender<()>),
-    /// Say what became of the frames, and when the thread was kept from its CPU: one by one from a time on (ns).
+    /// Return the frame counts and the stalls of the thread, with individual stalls from a time on (ns).
     Count(Option<u64>, Sender<Box<([WayCounts; 2], WireStalls)>>),
-    /// End.
+    /// Stop.
     Stop,
 }
 
-/// Where letters are posted.
+/// The sending side of the request queue.
 #[derive(Debug)]
 pub struct Desk {
     letters: Sender<Letter>,
@@ -106,7 +108,7 @@ pub struct Desk {
     bell: UnixStream,
 }
 
-/// Where the thread finds them.
+/// The receiving side of the request queue, used by the thread.
 #[derive(Debug)]
 pub struct Letters {
     letters: Receiver<Letter>,
@@ -115,7 +117,7 @@ pub struct Letters {
 }
 
 impl Desk {
-    /// Both sides.
+    /// Create both sides.
     pub fn new() -> io::Result<(Self, Letters)> {
         let (near, far) = UnixStream::pair()?;
         far.set_nonblocking(true)?;
@@ -125,33 +127,33 @@ impl Desk {
         Ok((Self { letters: sender, waiting, bell: near }, inside))
     }
 
-    /// Post a letter; the thread that has ended drops it.
+    /// Send a request; it is dropped if the thread has ended.
     pub fn post(&self, letter: Letter) {
         let _ = self.letters.send(letter);
-        // Release pairs with the Acquire of `open`: who sees it set finds the letter.
+        // Release pairs with the Acquire of `open`: a thread that reads the flag finds the request.
         self.waiting.store(true, Ordering::Release);
-        let _ = (&self.bell).write(&[1]); // a full bell rings already
+        let _ = (&self.bell).write(&[1]); // a full socket already wakes the thread
     }
 }
 
-/// What the thread works with.
+/// The state of the thread.
 pub struct Work {
     ends: [End; 2],
     ways: [Way; 2],
     letters: Letters,
     clock: StampClock,
-    /// Of a real-time thread.
+    /// Naps of a real-time thread.
     rest: Option<Rest>,
     pressure: Pressure,
     steering: Option<Steering>,
     stalls: Stalls,
-    /// Frames that can wait are looked for from then on.
+    /// Time of the next poll for frames that can wait (ns).
     look_ns: u64,
-    /// Whether a way spaces its frames.
+    /// Whether a direction spaces its frames.
     spaced: bool,
 }
 
-/// Where the frames of a way come from, and where they go.
+/// Return the source and destination end of a direction.
 fn from_to(ends: &mut [End; 2], way: usize) -> (&mut End, &mut End) {
     let [first, second] = ends;
     if way == 0 {
@@ -162,7 +164,7 @@ fn from_to(ends: &mut [End; 2], way: usize) -> (&mut End, &mut End) {
 }
 
 impl Work {
-    /// Carry frames between two ends.
+    /// Create the state for forwarding between two ends.
     pub fn new(ends: [End; 2], ways: [Way; 2], steering: Option<Steering>, letters: Letters) -> Self {
         Self {
             ends,
@@ -178,12 +180,12 @@ impl Work {
         }
     }
 
-    /// Work until a letter says stop.
+    /// Run until a stop request.
     pub fn run(mut self) -> Result<(), String> {
         let mut now_ns = self.clock.now_ns();
         let (mut idle_since_ns, priority) = (now_ns, thread::priority());
         let mut shift = priority.map(|priority| (Shift::new(now_ns, clock::thread_ns()), priority));
-        self.rest = priority.map(|_| Rest::new(now_ns, 0)); // no frame is late for a nap
+        self.rest = priority.map(|_| Rest::new(now_ns, 0)); // a nap makes no frame late
         loop {
             now_ns = self.clock.now_ns();
             if let Some((Some(turn), priority)) =
@@ -191,7 +193,7 @@ impl Work {
             {
                 take_turn(turn, priority).map_err(|error| format!("changing its priority: {error}"))?;
                 now_ns = self.clock.now_ns();
-                self.stalls.waited(now_ns); // others may have waited for that
+                self.stalls.waited(now_ns); // other tasks may have waited for the change
             }
             if let Some(steering) = &mut self.steering {
                 let [there, back] = self.ways.each_ref().map(Way::passed);
@@ -214,7 +216,7 @@ impl Work {
         }
     }
 
-    /// What is due is given first: to look for frames costs calls of the kernel, and those that come are stamped.
+    /// Send due frames first, then read: a poll for frames costs system calls, and frames are stamped on arrival.
     fn carry(&mut self) -> Result<usize, PortError> {
         if self.spaced {
             return self.carry_spaced();
@@ -232,8 +234,8 @@ impl Work {
         Ok(given + taken)
     }
 
-    /// The frames that are spaced come first, and between two of them others one by one: a frame that is given runs through the
-    /// far end's stack, answers included, before the thread has its CPU again.
+    /// Forward spaced frames first, and other frames one by one between them: a frame that is sent runs through the
+    /// far end's stack, including replies, before the thread regains its CPU.
     fn carry_spaced(&mut self) -> Result<usize, PortError> {
         let clock = &mut self.clock;
         let mut done = 0;
@@ -264,7 +266,7 @@ impl Work {
         Ok(done)
     }
 
-    /// Nothing can be done now: poll when that ends soon, and sleep otherwise.
+    /// Wait while no frame is due: poll if the next frame is due soon, else sleep.
     fn rest(&mut self, idle_since_ns: u64) -> io::Result<()> {
         let now = self.clock.now_ns();
         let due = self.ways.iter().filter_map(Way::due).min();
@@ -273,7 +275,7 @@ impl Work {
             return Ok(());
         }
         let gap_ns = due.map_or(SLEEP_NS, |due| due.since(Nanos(now)).0.min(SLEEP_NS));
-        // Before a frame that is spaced it sleeps as long as it was sure to wake of late, and no longer.
+        // Before a spaced frame, sleep only as long as recent wakeup latencies make safe.
         let exact = self.spaced && due.is_some() && self.rest.is_some();
         if !exact && gap_ns > SHARED_GAP_NS && self.rest.is_some() && self.pressure.others_wait(now) {
             return self.share(now, gap_ns);
@@ -292,7 +294,7 @@ impl Work {
         }
     }
 
-    /// Look at the clock, which said `now_ns`, and at nothing else.
+    /// Read only the clock until `until_ns`; `now_ns` is the last reading.
     fn wait_awake(&mut self, mut now_ns: u64, until_ns: u64) {
         while now_ns < until_ns {
             std::hint::spin_loop();
@@ -301,7 +303,7 @@ impl Work {
         }
     }
 
-    /// Leave the CPU to those who wait for one: frames that can wait are read together, after a while.
+    /// Leave the CPU to waiting tasks: frames that can wait are read together later.
     fn share(&mut self, now_ns: u64, gap_ns: u64) -> io::Result<()> {
         let asked_ns = (gap_ns - SHARED_AWAKE_NS).min(SHARED_SLEEP_NS);
         if gap_ns < SLEEP_NS && self.ways.iter().all(|way| way.can_wait(now_ns)) {
@@ -312,7 +314,7 @@ impl Work {
         self.sleep(now_ns, if gap_ns < SLEEP_NS { gap_ns - SHARED_AWAKE_NS } else { gap_ns })
     }
 
-    /// Sleep until a frame or a letter comes, so long at most, and note how long it really was.
+    /// Sleep until a frame or a request arrives, at most for `asked_ns`, and record the actual length.
     fn sleep(&mut self, begin_ns: u64, asked_ns: u64) -> io::Result<()> {
         if self.ends.iter().any(End::has_more) {
             return Ok(());
@@ -333,7 +335,7 @@ impl Work {
         Ok(())
     }
 
-    /// Do what letters ask for; whether it is the end.
+    /// Process the queued requests; return whether to stop.
     fn open(&mut self) -> Result<bool, PortError> {
         self.letters.waiting.store(false, Ordering::Release);
         let mut bell = [0; 64];
@@ -361,7 +363,7 @@ impl Work {
         Ok(false)
     }
 
-    /// What became of the frames of a way: what its ends lost is known to them alone.
+    /// Return the frame counts of a direction, including the losses that only its ends count.
     fn counts(&mut self, way: usize) -> Result<WayCounts, PortError> {
         let mut counts = self.ways[way].counts();
         let (from, to) = from_to(&mut self.ends, way);

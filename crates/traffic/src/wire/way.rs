@@ -1,4 +1,5 @@
-//! One way of a wire: frames are decided on one by one, and what leaves together is carried together.
+//! One direction of an emulated link: frames are decided on individually, and consecutive segments of a super-frame
+//! are forwarded together.
 
 use iolab_engine::impairment::{Outcome, Passing};
 use iolab_engine::Nanos;
@@ -14,18 +15,18 @@ use super::lead::Lead;
 use super::spacing::{Spacing, CALL};
 use crate::held::Held;
 
-/// A tap gives no more at once: its header, Ethernet with two tags, and 64 KiB (bytes).
+/// Maximum length of one read from a TAP device: its header, Ethernet with two tags, and 64 KiB (bytes).
 const MOST_READ_BYTES: usize = TAP_HEADER_BYTES + 22 + 65_536;
-/// Later frames are counted (ns).
+/// Lateness above which frames count as late (ns).
 const LATE_NS: u64 = 100_000;
-/// Those that are even later are counted, too (ns).
+/// Lateness above which frames count as very late (ns).
 const VERY_LATE_NS: u64 = 1_000_000;
 
-/// One way.
+/// One direction of an emulated link.
 #[derive(Debug)]
 pub struct Way {
     does: Does,
-    /// Frames that came before the last changes, until they have left.
+    /// Frames that arrived before the last changes of impairments and have not left yet.
     older: Vec<Held>,
     counts: WayCounts,
     header: RunHeader,
@@ -34,7 +35,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// One that does something to frames.
+    /// Create a direction with these impairments.
     pub fn new(does: Does) -> Self {
         let scratch = Vec::with_capacity(MOST_READ_BYTES);
         Self {
@@ -47,7 +48,8 @@ impl Way {
         }
     }
 
-    /// Do something else to frames that come from now on; those that are on their way are decided on, and leave at their times.
+    /// Change the impairments for frames that arrive from now on; frames in flight are decided on and leave at their
+    /// times.
     pub fn change(&mut self, does: Does) {
         self.does.chain.advance(Nanos::MAX);
         self.settle();
@@ -58,12 +60,12 @@ impl Way {
         self.older.retain(|held| held.due().is_some());
     }
 
-    /// Decide on the frames to come as on the first that ever came, by draws from this seed; lines and stalls go on as they are.
+    /// Restart the random draws with this seed for frames that arrive from now on; lines and stalls keep their state.
     pub fn restart_draws(&mut self, seed: u64, index: u64) {
         self.does.restart_draws(seed, index);
     }
 
-    /// What became of the frames.
+    /// Return the frame counts.
     pub fn counts(&self) -> WayCounts {
         let held_frames = self.older.iter().chain([&self.does.held]).map(Held::frames).sum();
         let (paced_ns, short_ns) = self.paced_and_short_ns();
@@ -75,7 +77,7 @@ impl Way {
         (self.counts.paced_ns + paced, self.counts.short_ns + short)
     }
 
-    /// Frames that came, and that left.
+    /// Return the number of arrived and departed frames.
     pub const fn passed(&self) -> (u64, u64) {
         (self.counts.arrived_frames, self.counts.left_frames)
     }
@@ -91,35 +93,35 @@ impl Way {
         stages
     }
 
-    /// When something is to be done next, if nothing comes.
+    /// Return the time of the next action if no further frame arrives.
     pub fn due(&self) -> Option<Nanos> {
         let due = self.older.iter().filter_map(Held::due).chain(self.does.due()).min();
         due.map(|due| due.since(Nanos(self.lead.ns())))
     }
 
-    /// When the first of the frames that are decided on leaves.
+    /// Return the departure time of the first decided frame.
     pub fn leaves(&self) -> Option<Nanos> {
         self.does.leaves()
     }
 
-    /// Whether what comes can wait a little until it is read.
+    /// Whether arriving frames can wait before they are read.
     pub fn can_wait(&self, now_ns: u64) -> bool {
         self.does.delays && self.does.chain.due().is_none_or(|due| due.0 > now_ns)
     }
 
-    /// Whether it spaces its frames.
+    /// Whether the direction spaces its frames.
     pub const fn spaces(&self) -> bool {
         self.does.spacing.is_some()
     }
 
-    /// Hold what has come, at most so many, and decide on it; how many were read. Where frames are spaced, one that is due goes
-    /// before more are read.
+    /// Read up to `most` frames and decide on them; return the number of reads. If frames are spaced, stop early when
+    /// a frame is due.
     pub fn take(&mut self, from: &mut End, clock: &mut StampClock, most: usize) -> Result<usize, PortError> {
         let before = Nanos(clock.now_ns());
         self.counts.slipped_ns += self.does.slip(before).0;
         for read in 0..most {
             if !self.read(from, clock)? {
-                // All that came before has been taken.
+                // All frames that arrived before the poll have been read.
                 self.does.chain.advance(self.does.stage_time(before));
                 self.settle();
                 return Ok(read);
@@ -142,7 +144,7 @@ impl Way {
         Ok(true)
     }
 
-    /// Decide on what has been put into the last vacancy: each of its segments is a frame of its own.
+    /// Decide on the content of the last vacancy: each segment is a separate frame.
     fn arrive(&mut self, length: usize, at: Nanos) {
         let bytes = self.does.held.shown(length);
         let segments = Segments::of(bytes);
@@ -157,13 +159,13 @@ impl Way {
             let frame_bytes = if part + 1 == segments.count { last } else { most };
             let frame = Passing::new(first + u64::from(part), frame_bytes, self.does.stage_time(at));
             self.does.chain.push(Passing { number: self.does.number, spared, ecn_capable, class, ..frame });
-            // Those that chance spares have no number: when they come is not of the trial.
+            // Frames exempt from random impairments have no number, because their times do not depend on the trial.
             self.does.number += u64::from(!spared);
         }
         self.counts.spared_frames += if spared { segments.count.into() } else { 0 };
     }
 
-    /// There is no room: what comes is lost, and counted.
+    /// Read a frame for which there is no memory, and count it as lost.
     fn overflow(&mut self, from: &mut End) -> Result<bool, PortError> {
         self.scratch.resize(MOST_READ_BYTES, 0);
         let Some(frame) = from.read(&mut self.scratch)? else { return Ok(false) };
@@ -183,7 +185,7 @@ impl Way {
                     self.does.held.leaves(frame);
                 }
                 Outcome::Lost(frame, _) => {
-                    // A copy that is lost was made, too.
+                    // A lost copy also counts as a copy.
                     self.counts.copied_frames += u64::from(frame.marks.copy);
                     self.counts.lost_copies_frames += u64::from(frame.marks.copy);
                     self.does.held.lost(frame.id);
@@ -192,7 +194,7 @@ impl Way {
         }
     }
 
-    /// Give what is due, about so many at most and where frames are spaced one; how many frames.
+    /// Send up to about `most` due frames, or one frame if frames are spaced; return the number of sent frames.
     pub fn give(&mut self, to: &mut End, clock: &mut StampClock, most: usize) -> Result<usize, PortError> {
         let now = Nanos(clock.now_ns() + self.lead.ns());
         if self.older.is_empty() && self.does.held.due().is_none_or(|due| due > now) {
@@ -223,7 +225,7 @@ impl Way {
         Ok(given)
     }
 
-    /// Give one frame, if its time has come: the next has a time of its own.
+    /// Send one frame if it is due; the next frame has a separate due time.
     fn give_spaced(
         &mut self,
         held: &mut Held,

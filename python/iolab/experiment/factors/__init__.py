@@ -1,1 +1,1 @@
-"""What is varied: paths, levels, the cells that they make, and what a cell means."""
+"""Factors: dotted paths, levels, the cells of an experiment, and the resolved lab and measures of a cell."""

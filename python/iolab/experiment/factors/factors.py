@@ -13,10 +13,10 @@ from iolab.experiment.reading.problems import Problems, did_you_mean, listed
 from iolab.locale import Phrase, Text
 
 LONGEST_LABEL = 100
-"""A label must fit a table's cell [characters]."""
+"""Maximum length of a level label, which must fit in a table column [characters]."""
 
 MOST_CHANGES = 50_000
-"""Places set by all levels of all factors, each place that a `*` stands for counted."""
+"""Maximum number of places that all levels of all factors set; a `*` counts once for each match."""
 
 LEVELS_ALLOWED = Phrase("check.list-of-values-or-mapping")
 
@@ -24,7 +24,8 @@ NAMED_ALLOWED = Phrase("check.mapping-of-labels")
 
 
 def possible_paths(content: object) -> Iterator[str]:
-    """Yield every key below `factors`: those that are paths show which sections levels make and which kinds vary."""
+    """Yield every key below `factors`: if a key is a path, it shows the sections that levels create, and the kinds that
+    levels vary."""
     if isinstance(content, Mapping):
         for key, value in content.items():
             yield key
@@ -34,7 +35,7 @@ def possible_paths(content: object) -> Iterator[str]:
 def read_factors(
     content: object, line: int, places: Places, problems: Problems, *, within: str = "factors"
 ) -> tuple[Factor, ...]:
-    """Return the factors of a mapping name -> levels; problems are noted and what they concern is left out."""
+    """Return the factors in a mapping from names to levels; report problems and omit invalid factors."""
     if content is None:
         return ()
     if not isinstance(content, Mapping):
@@ -56,7 +57,7 @@ def read_factors(
 
 
 def check_size(factors: Sequence[Factor], line: int, places: Places, problems: Problems) -> bool:
-    """Note it when there are too many factors or cells; tell whether they can be walked."""
+    """Report a problem if there are too many factors or cells; return whether the cells can be enumerated."""
     depth = _depth(factors)
     if depth > MOST_FACTORS:
         problems.add(
@@ -91,7 +92,7 @@ def check_size(factors: Sequence[Factor], line: int, places: Places, problems: P
 
 
 class _Reader:
-    """Reads one mapping of factors."""
+    """Reader for one mapping of factors."""
 
     def __init__(self, places: Places, problems: Problems) -> None:
         self.places = places
@@ -284,7 +285,7 @@ def _set_paths(factor: Factor) -> set[str]:
 def _check_apart(
     factor: Factor, others: Sequence[Factor], line: int, doing: Text, problems: Problems
 ) -> None:
-    """Note it when a factor shares a name or a path with one that exists in the same cells."""
+    """Report a problem if a factor shares its name or a path with a different factor in the same cells."""
     below = [(level, inner) for level in factor.levels for inner in level.factors]
     own = names([factor])
     for other in others:

@@ -1,4 +1,7 @@
-"""Dotted paths: which places they name, and how a level's value is put there. Data is never changed in place."""
+"""Resolve dotted paths to places in the document, and set the values of levels there.
+
+Data is copied, never modified in place.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -24,49 +27,49 @@ GROUPS = ("machines", "links", "volumes")
 
 
 class Misled(NamedTuple):
-    """A path that names nothing."""
+    """A path that does not resolve."""
 
     word: str
-    """The word that does not fit."""
+    """The word that does not match."""
     known: tuple[str, ...]
-    """What could stand in its place."""
+    """Valid words at that position."""
     said: Text
-    """What a path, or its next word, must be."""
+    """Description of a valid path, or of a valid next word."""
 
 
 class NoSuchItem(LookupError):
-    """A path that names what is no item of a list: beyond its end, or no number."""
+    """A path with a list index that is not a number or is past the end of the list."""
 
     def __init__(self, word: str, line: int) -> None:
         self.word = word
-        """What it names."""
+        """The invalid index."""
         self.line = line
-        """Of the level that names it."""
+        """Line of the level that has the path."""
         super().__init__(word)
 
 
 @frozen
 class Places:
-    """What paths can name in one experiment."""
+    """The places to which paths can resolve in one experiment."""
 
     sections: Mapping[Section, Any]
-    """Section to the pydantic annotation of its data; of every kind where the kind itself is varied."""
+    """Pydantic annotation of the data of each section; if the kind is varied, the annotation covers all kinds."""
     base: frozenset[Section]
-    """Those that the base document has; others are made by a level that sets them whole."""
+    """The sections of the base document; all other sections are created by a level that sets the whole section."""
     known: dict[str, tuple[Target, ...] | Misled] = field(default_factory=dict, compare=False)
-    """What paths were found to name, remembered."""
+    """Cache of resolved paths."""
 
     def names(self, group: str) -> tuple[str, ...]:
-        """Return the names within a group."""
+        """Return the section names in a group."""
         return tuple(section.name for section in self.sections if section.group == group)
 
     def is_path(self, key: str) -> bool:
-        """Tell a path from the name of a named factor."""
+        """Whether a factor's key is a dotted path, and not the name of a named factor."""
         head, dot, _ = key.partition(".")
         return bool(dot) and (head in GROUPS or head == "*" or Section("measure", head) in self.sections)
 
     def targets(self, path: str) -> tuple[Target, ...] | Misled:
-        """Return every place a path names. A `*` passes over sections that have no such place."""
+        """Return every place to which a path resolves. A `*` skips sections without such a place."""
         if path not in self.known:
             found = self._targets(path)
             if isinstance(found, Misled):
@@ -131,9 +134,9 @@ def level_paths(factors: "Iterable[Factor]") -> Iterator[str]:
 def survey(
     tree: Mapping[str, Any], paths: Iterable[str], scopes: Mapping[str, tuple[Target, ...]] | None = None
 ) -> Places:
-    """Return the places of a base document, given every key that may be a path of a factor in it.
+    """Return the places of a base document, given every key in it that may be the path of a factor.
 
-    `scopes` says what paths name that are not to be looked for in the document.
+    `scopes` has the places of paths that must not be resolved in the document.
     """
     base = tables(tree)
     made: dict[Section, None] = {}
@@ -155,9 +158,9 @@ def survey(
 
 
 def put(data: Any, words: tuple[str, ...], value: Any, line: int, own: dict[int, Any]) -> Any:
-    """Return the data with the value at a place; mappings on the way are made where absent.
+    """Return the data with the value set at a place; missing mappings on the path to it are created.
 
-    What is on the way is copied once: `own` holds the copies made so far, by identity.
+    Each container on the path is copied once: `own` maps the identity of a container to its copy.
 
     Raises:
         NoSuchItem: the place is in a list that has no such item.
@@ -185,7 +188,7 @@ def put(data: Any, words: tuple[str, ...], value: Any, line: int, own: dict[int,
 
 
 def _owned(data: Any, kind: type[Content], line: int, own: dict[int, Any]) -> Content:
-    """Return the data itself where it is a copy of ours, otherwise a new copy that knows its lines."""
+    """Return the container if it is already a copy, otherwise a new copy with the same line numbers."""
     if id(data) in own:
         return cast("Content", own[id(data)])
     copy = kind(data, line=getattr(data, "line", line))
@@ -195,29 +198,30 @@ def _owned(data: Any, kind: type[Content], line: int, own: dict[int, Any]) -> Co
 
 
 class Change(NamedTuple):
-    """What a level does to one section."""
+    """A change that a level makes to one section."""
 
     order: tuple[int, int, int, int]
-    """Wider places first, then `*` before names, then as written: what is said more exactly holds."""
+    """Sort key: wider places first, then `*` before names, then file order, so that more specific changes override
+    others."""
     words: tuple[str, ...]
-    """Place within the section."""
+    """The place within the section."""
     value: Any
-    """Put there."""
+    """The new value."""
     line: int
-    """In the file."""
+    """Line of the change in the file."""
 
 
 class Branch(NamedTuple):
-    """A factor, as far as it concerns one section."""
+    """The part of a factor that changes one section."""
 
     name: str
-    """Of the factor."""
+    """Name of the factor."""
     levels: Mapping[str, tuple[tuple[Change, ...], "tuple[Branch, ...]"]]
-    """Label to the changes it makes and the sub-factors under it."""
+    """Each level's changes of the section, and the level's sub-factors, by label."""
 
 
 def names_of(branches: Iterable[Branch]) -> tuple[str, ...]:
-    """Return the factors of branches, and those below them."""
+    """Return the factor names of branches and of the branches below them."""
     found: dict[str, None] = {}
     for branch in branches:
         found[branch.name] = None
@@ -227,7 +231,7 @@ def names_of(branches: Iterable[Branch]) -> tuple[str, ...]:
 
 
 def narrowed(branches: Iterable[Branch], keys: frozenset[str]) -> Iterable[Branch]:
-    """Yield the branches that change one of these keys, or the section as a whole."""
+    """Yield the branches that change one of the given keys, or the whole section."""
     for branch in branches:
         levels = {
             label: (changes, tuple(narrowed(inner, keys)))
@@ -241,7 +245,7 @@ def narrowed(branches: Iterable[Branch], keys: frozenset[str]) -> Iterable[Branc
 
 
 def active(branches: Sequence[Branch], cell: Cell) -> Iterable[Change]:
-    """Yield the changes that a cell's levels make."""
+    """Yield the changes that the levels of a cell make."""
     for branch in branches:
         changes, inner = branch.levels.get(cell.get(branch.name, ""), ((), ()))
         yield from changes

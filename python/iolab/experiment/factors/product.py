@@ -1,4 +1,4 @@
-"""The cells of an experiment: the product of its factors and sub-factors, less what `only` and `except` leave out."""
+"""Enumerate the cells of an experiment: the product of its factors and sub-factors, filtered by `only` and `except`."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,20 +12,20 @@ from iolab.experiment.reading.problems import Problems, compact, did_you_mean, l
 from iolab.locale import Phrase
 
 MOST_CELLS = 10_000_000
-"""More cells than anyone can measure: a year of one-second trials holds 31 million."""
+"""Maximum number of cells. No run can measure this many: a year has 31 million one-second trials."""
 
 MOST_LOOKS = 100_000
-"""Cells looked at to find one that is left."""
+"""Maximum number of cells to examine when checking whether any cell matches a selector."""
 
 MOST_FACTORS = 100
-"""Factors that may exist in one cell."""
+"""Maximum number of factors in one cell."""
 
 ANY: Selector = {}
-"""Accepts every cell."""
+"""Selector that accepts every cell."""
 
 
 def cells(experiment: Experiment) -> Iterator[Cell]:
-    """Yield every cell, the last factor changing fastest."""
+    """Yield every cell; the last factor changes fastest."""
     found = _expand(experiment.factors, {}, experiment.only or (ANY,))
     return selected(found, experiment.only, experiment.excluded)
 
@@ -38,7 +38,7 @@ def expand(factors: tuple[Factor, ...]) -> Iterator[dict[str, str]]:
 def _expand(
     factors: tuple[Factor, ...], chosen: dict[str, str], only: Sequence[Selector]
 ) -> Iterator[dict[str, str]]:
-    """Yield the combinations that one of the selectors may accept: what none accepts is not walked into."""
+    """Yield the combinations that at least one selector may accept; skip a branch that no selector accepts."""
     if not factors:
         yield dict(chosen)
         return
@@ -53,22 +53,23 @@ def _expand(
 
 
 def count(factors: Sequence[Factor]) -> int:
-    """Return how many combinations `expand` yields, without walking them."""
+    """Return the number of combinations that `expand` yields, without enumerating them."""
     return prod(sum(count(level.factors) for level in factor.levels) for factor in factors)
 
 
 def selected(
     found: Iterator[dict[str, str]], only: Sequence[Selector], excluded: Sequence[Selector]
 ) -> Iterator[dict[str, str]]:
-    """Yield the cells that `only` (where given) and `except` leave."""
+    """Yield the cells that pass `only` (if given) and `except`."""
     if not only and not excluded:
         return found
     return (cell for cell in found if chosen(cell, only, excluded))
 
 
 def chosen(cell: Cell, only: Sequence[Selector], excluded: Sequence[Selector]) -> bool:
-    """Tell whether a cell is measured."""
-    # Loops, not generators: planning asks this of every cell for every selector, half of its time.
+    """Whether a cell is measured."""
+    # Loops instead of generators: planning calls this function for every cell and selector, and half of the planning
+    # time is spent in it.
     for selector in excluded:
         if matches(cell, selector):
             return False
@@ -79,7 +80,7 @@ def chosen(cell: Cell, only: Sequence[Selector], excluded: Sequence[Selector]) -
 
 
 def matches(cell: Cell, selector: Selector) -> bool:
-    """Tell whether a cell has one of the accepted labels for each factor named; an absent factor has none."""
+    """Whether a cell has an accepted label for each factor in the selector; an absent factor does not match."""
     for name, labels in selector.items():  # noqa: SIM110  # a generator costs twice as much, half a million times
         if cell.get(name) not in labels:
             return False
@@ -87,7 +88,7 @@ def matches(cell: Cell, selector: Selector) -> bool:
 
 
 def both(one: Selector, other: Selector) -> Selector:
-    """Return the selector that accepts what both accept."""
+    """Return the selector that accepts the cells that both selectors accept."""
     joined = dict(one)
     for name, labels in other.items():
         joined[name] = tuple(label for label in one.get(name, labels) if label in labels)
@@ -95,7 +96,7 @@ def both(one: Selector, other: Selector) -> Selector:
 
 
 def any_cell(experiment: Experiment, selector: Selector) -> bool:
-    """Tell whether some cell matches a selector; after `MOST_LOOKS` cells it is taken for granted."""
+    """Whether at least one cell matches a selector; after `MOST_LOOKS` cells without a match, return True."""
     looks = 0
     for only in experiment.only or ({},):
         wanted = both(only, selector)
@@ -109,7 +110,7 @@ def any_cell(experiment: Experiment, selector: Selector) -> bool:
 
 
 def _restricted(factors: Sequence[Factor], wanted: Selector) -> tuple[Factor, ...]:
-    """Return the factors with only the wanted levels."""
+    """Return the factors with only the levels that the selector accepts."""
     found = []
     for factor in factors:
         labels = wanted.get(factor.name)
@@ -120,7 +121,7 @@ def _restricted(factors: Sequence[Factor], wanted: Selector) -> tuple[Factor, ..
 
 
 def names(factors: Sequence[Factor]) -> dict[str, tuple[str, ...]]:
-    """Return every factor's name, sub-factors included, with its labels, in order of first appearance."""
+    """Return the name of every factor and sub-factor, with its labels, in order of first appearance."""
     found: dict[str, dict[str, None]] = {}
     for factor in factors:
         labels = found.setdefault(factor.name, {})
@@ -132,7 +133,7 @@ def names(factors: Sequence[Factor]) -> dict[str, tuple[str, ...]]:
 
 
 def every_level(factors: Sequence[Factor]) -> Iterator[Level]:
-    """Yield every level, those of sub-factors after the one that they are under."""
+    """Yield every level; the levels of sub-factors follow their parent level."""
     for factor in factors:
         for level in factor.levels:
             yield level
@@ -140,7 +141,7 @@ def every_level(factors: Sequence[Factor]) -> Iterator[Level]:
 
 
 def prune(factors: Sequence[Factor], wanted: Collection[str]) -> tuple[Factor, ...]:
-    """Return only the wanted factors, and those under whose levels they exist."""
+    """Return the wanted factors, and the factors under whose levels the wanted factors exist."""
     kept = []
     for factor in factors:
         levels = tuple(
@@ -152,10 +153,11 @@ def prune(factors: Sequence[Factor], wanted: Collection[str]) -> tuple[Factor, .
 
 
 def sample(experiment: Experiment, wanted: Collection[str], limit: int) -> Iterator[dict[str, str]]:
-    """Yield the distinct combinations of the wanted factors among the cells, at most `limit`.
+    """Yield the distinct combinations of the wanted factors' levels among the cells, at most `limit`.
 
-    Where there are more: first every level once with the others at their first, then those that come first.
-    Factors that selectors name are walked along, so that what is left out stays out.
+    If there are more than `limit` combinations, first yield every level once, with the other factors at their first
+    level, and then the first combinations in product order. Factors in selectors are included, so that excluded cells
+    are not yielded.
     """
     named = {name for selector in (*experiment.only, *experiment.excluded) for name in selector}
     kept = prune(experiment.factors, {*wanted, *named})
@@ -166,7 +168,7 @@ def sample(experiment: Experiment, wanted: Collection[str], limit: int) -> Itera
 
 
 class Completion:
-    """Completes cells of some factors to cells of all."""
+    """Function object that completes a cell that lacks factors."""
 
     def __init__(self, factors: Sequence[Factor]) -> None:
         self._factors = [
@@ -179,7 +181,7 @@ class Completion:
         ]
 
     def __call__(self, cell: Cell) -> dict[str, str]:
-        """Return the cell with every absent factor at its first level."""
+        """Return the cell with every absent factor set to its first level."""
         whole: dict[str, str] = {}
         for name, first, levels in self._factors:
             label = cell.get(name, first)
@@ -198,7 +200,7 @@ def _one_at_a_time(complete: Completion, factors: Sequence[Factor], above: Cell)
 
 
 def label_of(value: object) -> str:
-    """Return a value as a level's label."""
+    """Return a value as a level label."""
     return compact(value, budget=10_000)
 
 
@@ -207,22 +209,22 @@ ONE_ALLOWED = Phrase("check.mapping-of-factor-to-label")
 
 @dataclass
 class SelectorReader:
-    """Reads selectors of one experiment."""
+    """Reader for the selectors of one experiment."""
 
     factors: Sequence[Factor]
-    """That they may name."""
+    """Factors that selectors may name."""
     dropped: frozenset[str]
-    """Words of factors that were wrong and are listed already: not to be missed here."""
+    """Keys of invalid factors: they are already reported, so a selector that names one is not a second problem."""
     problems: Problems
-    """Where what is wrong is noted."""
+    """Collection to which problems are added."""
     known: Mapping[str, tuple[str, ...]] = field(init=False)
-    """Factor to its labels."""
+    """Labels of each factor, by factor name."""
 
     def __post_init__(self) -> None:
         self.known = names(self.factors)
 
     def read(self, document: Table, key: str) -> tuple[Selector, ...]:
-        """Return the selectors of `only` or `except`: one mapping, or a list of them."""
+        """Return the selectors under `only` or `except`: one mapping, or a list of mappings."""
         content, line = document.get(key), line_of(document, key)
         if content is None:
             return ()
@@ -246,7 +248,7 @@ class SelectorReader:
         return tuple(found)
 
     def baseline(self, document: Table) -> dict[str, str]:
-        """Return factor -> the label that others are compared with."""
+        """Return a mapping from each factor to the label with which its other labels are compared."""
         content, line = document.get("baseline"), line_of(document, "baseline")
         if content is None:
             return {}

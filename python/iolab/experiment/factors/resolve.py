@@ -1,7 +1,7 @@
-"""A cell's levels applied to the base document: typed models of one cell, and digests of what they say.
+"""Apply the levels of a cell to the base document, and return typed models and digests of their content.
 
-Work is done section by section (one machine, link, volume or measure), once per distinct combination of the factors
-that touch that section, so that a walk over 100 000 cells resolves only what differs between them.
+Sections (a machine, link, volume or measure) are resolved one at a time, once for each distinct combination of the
+factors that change the section. An iteration over 100 000 cells thus resolves only the differences between them.
 """
 
 import json
@@ -23,9 +23,10 @@ from iolab.experiment.factors.paths import (
     put,
     survey,
 )
-from iolab.experiment.model.links import Link, Volume
+from iolab.experiment.model.links import Link
 from iolab.experiment.model.machines import Machine
 from iolab.experiment.model.measures import Measure
+from iolab.experiment.model.volumes import Volume
 from iolab.experiment.reading.document import line_of
 from iolab.experiment.reading.problems import Problems
 from iolab.experiment.reading.sections import check, tables, validated
@@ -34,37 +35,38 @@ from iolab.messages.unmet import UnmetRequirement
 from iolab.registry.registry import measure_kinds
 
 DIGEST_BYTES = 16
-"""128 bits: a collision among 10^7 cells has a chance below 10^-24."""
+"""Digest size of 128 bits: the collision probability among 10^7 cells is below 10^-24."""
 
 MOST_REMEMBERED = 250_000
-"""Digests kept per memo; beyond, it starts empty again."""
+"""Maximum number of digests in a cache; a full cache is emptied."""
 
 MOST_MODELS = 5_000
-"""Models kept; beyond, they start empty again."""
+"""Maximum number of models in the cache; a full cache is emptied."""
 
 MOST_LABS = 250
-"""Labs kept, each with what was asked about it; beyond, they start empty again."""
+"""Maximum number of labs in the cache, each with its `answered_once` cache; a full cache is emptied."""
 
 
 class Variant(NamedTuple):
     """One section in one cell."""
 
     data: Any
-    """Plain data with all levels applied; None where the section is absent."""
+    """Plain data with all levels applied; None if the section is absent."""
     line: int
-    """Where it begins in the file."""
+    """First line of the section in the file."""
 
 
 class Resolver:
-    """Resolves cells of one experiment; remembers what it resolved. `resolver_of` makes it, once."""
+    """Resolver of the cells of one experiment, with caches. `resolver_of` creates one resolver per experiment."""
 
     def __init__(self, experiment: Experiment) -> None:
         base = tables(experiment.tree)
         places = survey(experiment.tree, level_paths(experiment.factors), experiment.scopes)
         self._source = experiment.source
         self._stored = experiment.stored
+        self._consents = experiment.consents
         self.site = experiment.site
-        """Where the machines are, where that is said apart from the lab."""
+        """The site on which the experiment is placed, if any."""
         self._absent = experiment.absent
         self._base = {section: base.get(section) for section in places.sections}
         self._lines = {section: _line(experiment.tree, section) for section in places.sections}
@@ -76,7 +78,7 @@ class Resolver:
         self._lab_names = tuple(dict.fromkeys(name for section in self._lab for name in self._names[section]))
         named = tuple(section.name for section in places.sections if section.group == "measure")
         self.together = {name: parts for name in named if (parts := self._parts(name, named))}
-        """Measures that take others at once, each with their names, in their order."""
+        """Names of the parts of each `together` measure, in order, by its name."""
         self._taken_by = {part: name for name, parts in self.together.items() for part in parts}
         self._measures = tuple(name for name in named if name not in self.together)
         self._touched = {
@@ -90,32 +92,35 @@ class Resolver:
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """Every section that some cell has."""
+        """All sections that exist in at least one cell."""
         return tuple(self._base)
 
     def content(self, section: Section) -> object:
-        """Return what decides what a section is in any cell, for comparison: its group, base data and changes."""
+        """Return the content that determines a section in every cell, for comparisons.
+
+        The content is the section's group, base data and changes.
+        """
         return section.group, self._base[section], self._branches[section]
 
     def line(self, section: Section) -> int:
-        """Return the line at which the base document begins a section; 0 where only a level makes it."""
+        """Return the first line of a section in the base document; 0 if only a level creates the section."""
         return self._lines[section]
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Names of the measures that give figures, in the order written."""
+        """Names of the measures that produce results, in file order."""
         return self._measures
 
     def taken_by(self, measure: str) -> str:
-        """Return the name of what takes a measure at once with others; empty: it is taken by itself."""
+        """Return the name of the `together` measure that has this measure as a part; empty: no measure has it."""
         return self._taken_by.get(measure, "")
 
     def companions(self, measure: str) -> tuple[str, ...]:
-        """Return the measures that are taken at once with one, itself among them, in their order."""
+        """Return the measures that run in parallel with a measure, including the measure, in order."""
         return self.together.get(self.taken_by(measure), (measure,))
 
     def _parts(self, measure: str, named: Sequence[str]) -> tuple[str, ...]:
-        """Return the measures, of those that there are, that the base document has a measure take at once."""
+        """Return the existing measures that a `together` measure has as parts in the base document."""
         section = Section("measure", measure)
         model = validated(section, self._base[section], stored=self._stored)
         if not isinstance(model, Measure) or (parts := measure_kinds()[model.kind].parts) is None:
@@ -123,11 +128,14 @@ class Resolver:
         return tuple(part for part in parts(model) if part in named)
 
     def factors_of(self, section: Section, keys: frozenset[str] | None = None) -> tuple[str, ...]:
-        """Return the factors, and those above them, that change a section (`keys`: one of these of it)."""
+        """Return the factors that change a section, and their parent factors.
+
+        With `keys`, return only factors that change one of these keys of the section.
+        """
         return self._names[section] if keys is None else names_of(narrowed(self._branches[section], keys))
 
     def touches(self, factor_name: str, measure_name: str) -> bool:
-        """Tell whether a factor, or a sub-factor of it, changes the lab, this measure or one that is taken with it."""
+        """Whether a factor (or one of its sub-factors) changes the lab, the measure or a measure in parallel to it."""
         own = {*self.companions(measure_name), self.taken_by(measure_name)}
         return any(
             section.group != "measure" or section.name in own
@@ -135,23 +143,23 @@ class Resolver:
         )
 
     def setup(self, cell: Cell) -> Setup:
-        """Return one cell's lab and measures, where links with nothing of their own stand for what is below.
+        """Return the lab and the measures of one cell; plain links are replaced by the links below them.
 
         Raises:
-            InputError: these levels do not fit together.
+            InputError: the levels conflict.
         """
         return Setup(lab=self._lab_of(cell), measures=self._measures_of(cell))
 
     def written(self, cell: Cell) -> Setup:
-        """Return one cell's lab and measures as they are written.
+        """Return the lab and the measures of one cell, including plain links.
 
         Raises:
-            InputError: these levels do not fit together.
+            InputError: the levels conflict.
         """
         return Setup(lab=self._written_lab(cell), measures=self._measures_of(cell))
 
     def _lab_of(self, cell: Cell) -> Lab:
-        """Return a cell's lab: the same object for cells that differ in their measures alone."""
+        """Return the lab of a cell: the same object for cells that differ only in their measures."""
         at = self.lab_levels(cell)
         if at not in self._labs:
             lab = without_plain(self._written_lab(cell))
@@ -169,12 +177,14 @@ class Resolver:
             machines=cast("dict[str, Machine]", found["machines"]),
             links=cast("dict[str, Link]", found["links"]),
             volumes=cast("dict[str, Volume]", found["volumes"]),
+            consents=self._consents,
         )
 
     def _measures_of(self, cell: Cell) -> Mapping[str, Measure]:
-        """Return a cell's measures.
+        """Return the measures of a cell.
 
-        A cell may lack the factors of a measure that is not meant; that measure is then left out where it needs them.
+        A cell may lack the factors that a measure needs; that measure is then omitted if it cannot be resolved without
+        them.
         """
         found: dict[str, Measure] = {}
         for section in self._base:
@@ -191,7 +201,7 @@ class Resolver:
         return self._at_once(found, cell)
 
     def _at_once(self, measures: Mapping[str, Measure], cell: Cell) -> Mapping[str, Measure]:
-        """Return the measures of a cell that are taken there; several at once as each can be beside the others."""
+        """Return the measures that run in a cell; parts of a `together` measure get settings that do not collide."""
         found = {name: one for name, one in measures.items() if self._is_taken(name, cell)}
         for parts in self.together.values():
             for number, name in enumerate(part for part in parts if part in found):
@@ -200,7 +210,7 @@ class Resolver:
         return found
 
     def _is_taken(self, measure: str, cell: Cell) -> bool:
-        """Tell whether a measure is taken in a cell: by itself, or by what takes it there."""
+        """Whether a measure runs in a cell: alone, or as a part of a `together` measure that includes it there."""
         taker = (
             self.model(Section("measure", self.taken_by(measure)), cell) if self.taken_by(measure) else None
         )
@@ -209,18 +219,18 @@ class Resolver:
         return parts(taker).get(measure) is not None
 
     def absent(self, cell: Cell) -> UnmetRequirement | None:
-        """Return why the site has no such cell; None where it has, or there is no site."""
+        """Return the reason why the site has no such cell; None if the site has the cell, or if there is no site."""
         for name, labels in self._absent.items():
             if (label := cell.get(name, "")) in labels:
                 return labels[label]
         return None
 
     def lab_levels(self, cell: Cell) -> tuple[str | None, ...]:
-        """Return the labels of a cell that change its lab, sub-factors included."""
+        """Return the labels of the factors and sub-factors that change the lab of a cell."""
         return tuple([cell.get(name) for name in self._lab_names])
 
     def lab_key(self, cell: Cell) -> str:
-        """Return the digest of the cell's resolved lab: same content, same key, whatever its labels."""
+        """Return the digest of a cell's resolved lab: labs with equal content have equal keys, whatever the labels."""
         labels = self.lab_levels(cell)
         key = self._lab_keys.get(labels)
         if key is None:
@@ -233,16 +243,16 @@ class Resolver:
         return key
 
     def _constant(self) -> tuple[str, ...]:
-        """Return what `lab_key` says of the sections that no factor changes."""
+        """Return the parts of `lab_key` for the sections that no factor changes."""
         if self._constants is None:
             same = (section for section in self._lab if not self._names[section])
             self._constants = tuple(f"{section} {self._digest(section, {})}" for section in same)
         return self._constants
 
     def measure_key(self, cell: Cell, measure: str) -> str:
-        """Return the digest of a measure's name and resolved content in a cell, and of what is taken at once with it.
+        """Return the digest of a measure's name and content in a cell, including the measures that run in parallel.
 
-        Empty: the cell does not have it.
+        The digest is empty if the cell does not have the measure.
         """
         own = self._digest(Section("measure", measure), cell)
         taker = self.taken_by(measure)
@@ -253,12 +263,12 @@ class Resolver:
         return _hash(f"{own}\n{self.group_key(cell, taker)}")
 
     def group_key(self, cell: Cell, taker: str) -> str:
-        """Return the digest of all measures that one takes at once, in a cell."""
+        """Return the digest of all parts of a `together` measure in a cell."""
         names = (taker, *self.together[taker])
         return _hash("\n".join(self._digest(Section("measure", name), cell) for name in names))
 
     def model(self, section: Section, cell: Cell) -> BaseModel | None:
-        """Return a section's model in a cell; None where the cell does not have it. Raises InputError."""
+        """Return the model of a section in a cell; None if the cell does not have the section. Raises InputError."""
         at = (section, tuple([cell.get(name) for name in self._names[section]]))
         if at in self._models:
             return self._models[at]
@@ -268,7 +278,7 @@ class Resolver:
         return model
 
     def variant(self, section: Section, cell: Cell) -> Variant:
-        """Return a section's data with the cell's levels applied. May raise NoSuchItem."""
+        """Return the data of a section with the levels of a cell applied. May raise NoSuchItem."""
         changes = sorted(active(self._branches[section], cell), key=lambda change: change.order)
         data, line = self._base[section], self._lines[section]
         own: dict[int, Any] = {}
@@ -312,12 +322,12 @@ class Resolver:
 
 @answered_once
 def resolver_of(experiment: Experiment) -> Resolver:
-    """Return the resolver of an experiment: one, so that whatever asks it shares what it remembers."""
+    """Return the resolver of an experiment; there is one per experiment, so that all callers share its caches."""
     return Resolver(experiment)
 
 
 def canonical(model: BaseModel) -> str:
-    """Return a model's content as text that depends on nothing else: sorted keys, resolved units, no defaults."""
+    """Return a model's content in canonical form: sorted keys, resolved units, no defaults."""
     return _ENCODER.encode(model.model_dump(mode="json", by_alias=True, exclude_defaults=True))
 
 

@@ -1,4 +1,4 @@
-"""Read what is shown over the levels of one factor: the entries of `summarise`."""
+"""Read the entries of `summarise`: the summaries to show over the levels of one factor."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,10 +10,10 @@ from iolab.experiment.reading.problems import Problems, did_you_mean, listed
 from iolab.locale import Phrase, Text
 
 STATISTICS: tuple[Statistic, ...] = ("mean", "min", "max", "median")
-"""What may stand in `show`."""
+"""Valid values of `show`."""
 
 SHOWN: tuple[Statistic, ...] = ("mean", "min", "max")
-"""What is shown if nothing else is written."""
+"""Default of `show`."""
 
 KEYS = ("over", "show", "ratio")
 
@@ -23,9 +23,9 @@ ONE_ALLOWED = "{over: FACTOR, show: [mean, min, max], ratio: {FACTOR: [level, le
 def read_summaries(
     document: Table, known: Mapping[str, tuple[str, ...]], dropped: frozenset[str], problems: Problems
 ) -> tuple[Summary, ...]:
-    """Return what `summarise` asks for: one mapping, or a list of them.
+    """Return the summaries under the key `summarise`: one mapping, or a list of mappings.
 
-    `known`: factor to its labels; `dropped`: words of factors that were wrong, which is not told twice.
+    `known` has the labels of each factor, `dropped` the keys of invalid factors, which are already reported.
     """
     content, line = document.get("summarise"), line_of(document, "summarise")
     if content is None:
@@ -50,7 +50,7 @@ def read_summaries(
 
 
 class _SummaryReader:
-    """Reads the entries of one experiment."""
+    """Reader for the entries of one experiment."""
 
     def __init__(
         self, known: Mapping[str, tuple[str, ...]], dropped: frozenset[str], problems: Problems
@@ -58,7 +58,7 @@ class _SummaryReader:
         self._known, self._dropped, self._problems = known, dropped, problems
 
     def read(self, item: Mapping[str, Any], line: int, within: Text) -> Summary | None:
-        """Return one entry; None where it names no factor of several levels."""
+        """Return one summary; None if the entry names no factor, or a factor with only one level."""
         for key in item:
             if key not in KEYS:
                 near = did_you_mean(key, KEYS)
@@ -81,7 +81,7 @@ class _SummaryReader:
         return None if over is None else Summary(over, show, ratios)
 
     def _factor(self, name: object, line: int, within: Text) -> str | None:
-        """Return the name of a factor that has several levels."""
+        """Return the name of a factor with several levels."""
         if isinstance(name, str) and len(self._known.get(name, ())) > 1:
             return name
         if not isinstance(name, str) or name not in self._dropped:

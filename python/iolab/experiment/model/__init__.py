@@ -1,1 +1,1 @@
-"""The language as pydantic models: what each key of a section may be. Nothing here reads a file."""
+"""The experiment language as pydantic models: the valid values of each key. No module in this package reads a file."""

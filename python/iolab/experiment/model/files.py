@@ -1,4 +1,4 @@
-"""Models of what files hold that the language names: jobs of fio, traces of rates, deliveries and jitter."""
+"""Models of the files that an experiment can name: fio job files, and traces of rates, deliveries and jitter."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -12,16 +12,16 @@ from iolab.units import NS_PER_MS, NS_PER_S, UnitError, parse_bits_per_second, p
 
 
 class FileText(str):  # noqa: SLOT000 - a name wherever a name is wanted, with two fields more
-    """The name of a file, with what it holds."""
+    """A file name with the text of the file."""
 
     text: str
-    """All of it."""
+    """The whole text."""
     lines: tuple[str, ...]
-    """Its lines, without comments (#) and blank ones."""
+    """The lines, without blank lines and comments (#)."""
 
     @classmethod
     def of(cls, name: str, text: str) -> "FileText":
-        """Return a name with its text."""
+        """Return a file name with its text."""
         self = cls(name)
         self.text = text
         bare = (line.split("#", maxsplit=1)[0].strip() for line in text.splitlines())
@@ -30,14 +30,14 @@ class FileText(str):  # noqa: SLOT000 - a name wherever a name is wanted, with t
 
 
 class FileBytes(str):  # noqa: SLOT000 - as FileText
-    """The name of a file that is no text, with what it holds."""
+    """The name of a binary file, with its content."""
 
     content: bytes
-    """All of it."""
+    """The whole content."""
 
     @classmethod
     def of(cls, name: str, content: bytes) -> "FileBytes":
-        """Return a name with its content."""
+        """Return a file name with its content."""
         self = cls(name)
         self.content = content
         return self
@@ -48,10 +48,11 @@ Access = Literal["read", "write", "mixed"]
 Depth = Annotated[Count, Field(ge=1, le=1024)]
 
 MOST_SECTIONS = 64
-"""Of a job file, and combinations of a measure: each has a trial's time."""
+"""Maximum number of sections in a job file, and of combinations in a measure: each section or combination takes as long
+as a trial."""
 
 MOST_JOB_TEXT = 65_536
-"""Of a job file [characters]."""
+"""Maximum length of a job file [characters]."""
 
 JOB_FILE_ALLOWED = Phrase("check.name-of-fio-job-file")
 
@@ -66,45 +67,46 @@ JobText = Annotated[str, Quantity(_job_text, "a job file", JOB_FILE_ALLOWED, str
 
 
 class Fio(BaseModel):
-    """Every combination of block, depth and access is a run of its own, one after the other."""
+    """fio settings: each combination of block size, depth and access is a separate fio run, one after the other."""
 
     model_config = FROZEN
     blocks: Maybe[Annotated[tuple[BlockBytes, ...], Field(min_length=1)]] = None
-    """Sizes of one read or write; absent: 4K, 64K and 1M, with `steady-state` 4K."""
+    """Block sizes of reads and writes; default: 4K, 64K and 1M; with `steady-state` 4K."""
     depths: Maybe[Annotated[tuple[Depth, ...], Field(min_length=1)]] = None
-    """Reads and writes that are kept under way; absent: 1, 8 and 32, with `steady-state` 32."""
+    """Queue depths: numbers of reads and writes in flight; default: 1, 8 and 32; with `steady-state` 32."""
     access: Maybe[Annotated[tuple[Access, ...], Field(min_length=1)]] = None
-    """What is done; mixed: seven reads of ten. Absent: all three, with `steady-state` write."""
+    """I/O type; mixed: 70 % reads; default: all three; with `steady-state` write."""
     order: Literal["random", "sequential"] = "random"
-    """Of the places that are read and written."""
+    """Order of the offsets that are read or written: sequential or random."""
     each: SomeNanoseconds = 2_000_000_000
-    """Length of one combination, or of one round of `steady-state`."""
+    """Duration of one combination, or of one round of `steady-state`."""
     engine: Literal["io_uring", "libaio", "psync"] = "io_uring"
-    """How fio asks the kernel; psync has one read or write under way whatever `depths` says."""
+    """fio's I/O engine; psync has one request in flight, whatever `depths` contains."""
     offered: Maybe[Annotated[Count, Field(ge=1, le=10_000_000)]] = None
-    """Reads and writes that are begun per second, at random times, whether or not earlier ones have ended; absent: the
-    next begins when one ends."""
+    """Requests started per second, at random times, whether or not earlier requests have completed; default: a
+    request starts when one completes."""
     rounds: Annotated[Count, Field(ge=5, le=1000)] = 25
-    """The most that `steady-state` waits for."""
+    """Maximum number of rounds of `steady-state`."""
     job: Maybe[Annotated[str, Field(min_length=1, max_length=MOST_JOB_TEXT)]] = None
-    """A job file of your own, as text: a row, a series and a ledger for each section. It says what is done, and never
-    where. docs/how-to/measure-a-disk.md lists the keys that are passed on, set by iolab, or refused."""
+    """A custom job file, as text; results have a row, a series and a ledger for each section. The job file defines the
+    I/O, but not the file or device; docs/how-to/measure-a-disk.md lists the keys that are passed on, set by iolab, or
+    refused."""
     job_file: Maybe[JobText] = None
-    """The same, as the name of a file in the experiment's folder or below it."""
+    """A custom job file, as a file name in or below the folder of the experiment file."""
     replace: tuple[Annotated[str, Field(pattern=r"^[a-z][a-z_0-9-]{0,40}$", strict=True)], ...] = ()
-    """Keys of the job file in whose place iolab has its own value: [filename, size]. The report lists them."""
+    """Keys of the job file whose values iolab replaces, such as [filename, size]; the report lists these keys."""
 
     @property
     def job_text(self) -> str | None:
-        """Return the job file; None: what is done is in the other keys."""
+        """Return the text of the job file; None: the other keys define the I/O."""
         return self.job if self.job is not None else self.job_file
 
 
 MOST_ITEMS = 100_000
-"""Of one trace."""
+"""Maximum number of entries in a trace."""
 
 LONGEST_NS = 86_400 * NS_PER_S
-"""Longest trace."""
+"""Maximum duration of a trace."""
 
 SHAPE = Phrase("check.list-or-file-of-items", most_items=MOST_ITEMS)
 
@@ -145,14 +147,14 @@ def _read(value: object, allowed: Text, read: Callable[[object], Item]) -> tuple
 
 
 def _back(times: Iterable[int], value: object, allowed: Text, *, strictly: bool) -> None:
-    """Refuse times that go back."""
+    """Raise an error if a time is earlier than the time before it."""
     for number, (before, after) in enumerate(pairwise(times), start=2):
         if after < before or (strictly and after == before):
             raise UnitError(value, allowed, Phrase("check.item-goes-back-in-time", number=number))
 
 
 def _seconds(item: object) -> int:
-    """Return a time [ns]: with a unit, or plain seconds."""
+    """Return a time [ns]: with a unit, or in plain seconds."""
     try:
         return round(float(str(item)) * NS_PER_S)
     except ValueError:
@@ -168,7 +170,7 @@ def _pair(item: object) -> tuple[int, int]:
 
 
 def rate_steps(value: object) -> tuple[tuple[int, int], ...]:
-    """Return how long each rate holds [ns] and the rate [bit/s]; the last holds as long as the one before it."""
+    """Return the duration of each step [ns] and its rate [bit/s]; the last step lasts as long as the step before it."""
     points = _read(value, RATES_ALLOWED, _pair)
     _back((time for time, _ in points), value, RATES_ALLOWED, strictly=True)
     if len(points) < 2:
@@ -186,7 +188,7 @@ def _millisecond(item: object) -> int:
 
 
 def delivery_moments(value: object) -> tuple[int, ...]:
-    """Return the moments of a packet-delivery trace [ns]."""
+    """Return the times in a packet-delivery trace [ns]."""
     moments = _read(value, MOMENTS_ALLOWED, _millisecond)
     _back(moments, value, MOMENTS_ALLOWED, strictly=False)
     if not 0 < moments[-1] <= LONGEST_NS:
@@ -205,7 +207,7 @@ def _delay(item: object) -> int:
 
 
 def delay_samples(value: object) -> tuple[int, ...]:
-    """Return delays [ns]."""
+    """Return the delays in a file of samples [ns]."""
     return _read(value, DELAYS_ALLOWED, _delay)
 
 
@@ -213,13 +215,13 @@ RateSteps = Annotated[
     tuple[tuple[int, int], ...],
     Quantity(rate_steps, "a trace of rates", RATES_ALLOWED, str, ("lte.trace",)),
 ]
-"""How long each rate holds [ns], and the rate [bit/s]."""
+"""Duration of each step [ns], and its rate [bit/s]."""
 
 Moments = Annotated[
     tuple[int, ...],
     Quantity(delivery_moments, "a packet-delivery trace", MOMENTS_ALLOWED, str, ("lte.up",)),
 ]
-"""When bytes may leave [ns]."""
+"""Times at which bytes may be sent [ns]."""
 
 Samples = Annotated[tuple[int, ...], Quantity(delay_samples, "delays", DELAYS_ALLOWED, str, ("delays.txt",))]
 """Delays [ns]."""

@@ -1,4 +1,7 @@
-"""Impairments: what a path or a reference device does to frames. One model, for `wire:` on links and `device:`."""
+"""Impairments: effects of an emulated link or a reference device on frames.
+
+The keys `wire` and `device` share one model.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -22,131 +25,132 @@ from iolab.locale import Phrase, Text
 from iolab.units import NS_PER_S
 
 Stage = dict[str, object]
-"""One stage, as the agent takes it."""
+"""One stage of impairments, as sent to the agent."""
 
 LONGEST_NS = {"delay": 10 * NS_PER_S, "jitter": 4 * NS_PER_S}
-"""Longest times."""
+"""Maximum duration by key [ns]."""
 
 LINES = ("rate", "rate_trace", "delivery_trace")
-"""Keys that say how fast the line is."""
+"""Keys that set the rate of the line."""
 
 DELIVERY_BYTES = 1504
-"""What leaves at each moment of a delivery trace, as in mahimahi."""
+"""Bytes that may be sent at each time of a delivery trace, as in mahimahi."""
 
 PER_BILLION = "frames_per_billion"
 
 QUEUE_FRAMES = 1000
-"""What waits before a line of a bit rate when nothing is said: as long as the kernel makes its own (txqueuelen)."""
+"""Default queue in front of a line with a bit rate: the kernel's default queue length (txqueuelen) [frames]."""
 
 BURST_FRAMES = 256
-"""What a capacity in frames forwards at once when nothing is said: what a veth holds."""
+"""Default burst of a line with a frame rate: the ring size of a veth pair [frames]."""
 
 
 class Stall(BaseModel):
-    """When nothing goes on; frames that come meanwhile wait, as far as they have room."""
+    """Stalls, during which no frame is forwarded; arriving frames wait in the queue if it has room."""
 
     model_config = FROZEN
     length: SomeDelay
-    """How long nothing goes on."""
+    """Duration of a stall."""
     every: SomeDelay
-    """From the beginning of one stall to that of the next."""
+    """Time from the start of a stall to the start of the next one."""
 
 
 class LossBursts(BaseModel):
-    """Loss in bursts: a good and a bad state, each with its own loss (Gilbert and Elliott)."""
+    """Burst loss: a good and a bad state with separate loss ratios (Gilbert-Elliott model)."""
 
     model_config = FROZEN
     to_bad: Ratio
-    """How often the good state turns bad, before each frame."""
+    """Probability of a change from the good to the bad state before each frame."""
     to_good: Ratio
-    """How often the bad state turns good; its runs have 1 / to_good frames on average."""
+    """Probability of a change from the bad to the good state; the mean length of a bad period is 1 / to_good frames."""
     bad: Ratio = 1.0
-    """Loss in the bad state."""
+    """Loss ratio in the bad state."""
     good: Ratio = 0.0
-    """Loss in the good state."""
+    """Loss ratio in the good state."""
 
 
 class Reorder(BaseModel):
-    """Some frames are held back, so that others overtake them."""
+    """Reordering: random frames are delayed, so that other frames overtake them."""
 
     model_config = FROZEN
     ratio: Ratio
-    """How many, each by chance."""
+    """Probability that a frame is delayed."""
     by: SomeDelay
-    """How long they are held."""
+    """Delay of the reordered frames."""
 
 
 class Codel(BaseModel):
-    """A queue that is kept short (RFC 8289)."""
+    """CoDel queue management (RFC 8289)."""
 
     model_config = FROZEN
     target: SomeDelay = 5_000_000
-    """The delay that it may keep."""
+    """Acceptable queueing delay."""
     interval: SomeDelay = 100_000_000
-    """For how long the delay may be longer: a large round-trip time."""
+    """Time for which the delay may exceed the target; should be a high round-trip time of the path."""
     ecn: Flag = True
-    """Whether frames that can be marked (ECT) are marked in place of being dropped."""
+    """Whether ECN-capable frames (ECT) are marked instead of dropped."""
 
 
 class Impairments(BaseModel):
-    """What happens to the frames of each direction, in the order of the keys."""
+    """Effects on the frames of each direction, applied in the order of the keys."""
 
     model_config = FROZEN
     loss: Ratio = 0.0
-    """Part of the frames that is lost, each by chance."""
+    """Ratio of randomly lost frames."""
     lose_every: Maybe[Annotated[int, Field(ge=1, le=2**31, strict=True)]] = None
-    """Frames n, 2n, 3n, ... are lost."""
+    """Every n-th frame is lost: frames n, 2n, 3n, ..."""
     lose_pattern: Maybe[Annotated[str, Field(pattern=r"^[01]{1,4096}$", strict=True)]] = None
-    """Which frames are lost (1) and which are not (0), in quotes; it begins again at its end."""
+    """Sequence of lost (1) and forwarded (0) frames, in quotes; the sequence repeats."""
     loss_bursts: Maybe[LossBursts] = None
-    """Loss in bursts."""
+    """Burst loss."""
     corrupt: Ratio = 0.0
-    """Part of the frames of which one bit is inverted."""
+    """Ratio of frames in which one bit is inverted."""
     duplicate: Ratio = 0.0
-    """Part of the frames that comes twice."""
+    """Ratio of frames that are duplicated."""
     stall: Maybe[Stall] = None
-    """Nothing goes on now and then."""
+    """Periodic stalls of the line."""
     rate: Maybe[LineRate] = None
-    """Of the line, in bits of frames with FCS or in frames; absent: as fast as it goes."""
+    """Rate of the line in bits/s (frames with FCS) or in frames/s; default: no limit."""
     rate_trace: Maybe[RateSteps] = None
-    """The same, as a rate that changes over time; it begins again at its end."""
+    """Rate of the line, as a trace of rates over time; the trace repeats."""
     delivery_trace: Maybe[Moments] = None
-    """The same, as moments at which 1504 bytes may leave (a trace of mahimahi); it begins again at its end."""
+    """Rate of the line, as a trace of times at which 1504 bytes may be sent (mahimahi); the trace repeats."""
     burst: Maybe[Annotated[int, Field(ge=1, le=1_000_000, strict=True)]] = None
-    """With a rate in frames: what leaves at once after a pause; absent: 256 [frames]."""
+    """For a rate in frames/s: frames sent at once after a pause; default: 256 [frames]."""
     queue: Maybe[SomeBytes] = None
-    """Room before the line; absent: none with a rate in frames, 1000 frames with one in bits."""
+    """Queue size in front of the line; default: no queue for a rate in frames/s, 1000 frames for a rate in bits/s."""
     queue_frames: Maybe[Annotated[int, Field(ge=1, strict=True)]] = None
-    """The same [frames]."""
+    """Queue size in front of the line [frames]."""
     queue_time: Maybe[SomeDelay] = None
-    """The same, as what waits no longer than this."""
+    """Queue size in front of the line, as the maximum waiting time."""
     codel: Maybe[Codel] = None
-    """Keeps the queue short; absent: what does not fit is dropped."""
+    """CoDel management of the queue; default: frames that do not fit in the queue are dropped."""
     ecn_above: Maybe[SomeDelay] = None
-    """Frames that can be marked (ECT, RFC 3168) are marked when they would wait longer than this before the line."""
+    """ECN-capable frames (ECT, RFC 3168) are marked if their waiting time in front of the line would exceed this value.
+    """
     delay: Delay = 0
-    """One way."""
+    """One-way delay."""
     jitter: Delay = 0
-    """How far delays lie from it: at most (uniform), or the standard deviation (normal)."""
+    """Variation of the delay: the maximum deviation (uniform), or the standard deviation (normal)."""
     jitter_kind: Literal["uniform", "normal"] = "uniform"
-    """How delays are distributed."""
+    """Distribution of the delay."""
     jitter_samples: Maybe[Samples] = None
-    """What each frame waits beyond the delay: one of these, each as likely as every other."""
+    """Additional delays of frames: each frame gets a random sample, with equal probability."""
     jitter_correlation: Ratio = 0.0
-    """How often a frame has the delay of the one before; otherwise it is drawn again."""
+    """Probability that a frame has the same delay as the frame before it; otherwise its delay is random."""
     overtake: Flag = False
-    """Whether frames with a shorter delay overtake others."""
+    """Whether frames with a shorter delay overtake other frames."""
     reorder: Maybe[Reorder] = None
-    """Some frames are held back."""
+    """Reordering of random frames."""
     seed: Count = Field(default=1, ge=1)
-    """What chance is drawn from: the same seed does the same to the same frames."""
+    """Seed of all random decisions: with the same seed, the same frames are affected in the same way."""
 
     def stages(self) -> tuple[Stage, ...]:
-        """Return the stages that frames pass, as the agent's `impairments` (contract, device.start)."""
+        """Return the impairment stages that frames pass, as the agent's `impairments` (contract, device.start)."""
         return (*self._losses(), *self._frames(), *self._line(), *self._delay(), *self._reorder())
 
     def problems(self) -> Iterator[tuple[str, Text, Text]]:
-        """Give what makes no sense together: the key, what is there, and what is allowed."""
+        """Yield conflicting settings: the key, its value, and what is allowed."""
         yield from self._twice()
         yield from self._without_rate()
         if not (self.jitter or self.jitter_samples) and (self.jitter_correlation or self.overtake):
@@ -222,11 +226,11 @@ class Impairments(BaseModel):
 
     @property
     def in_frames(self) -> bool:
-        """Whether the rate is one of frames."""
+        """Whether the rate is in frames/s."""
         return self.rate is not None and self.rate.endswith("pps")
 
     def most_bps(self) -> int | None:
-        """Return the most that the line carries [bit/s]; None where it has no rate in bits."""
+        """Return the maximum rate of the line [bit/s]; None if the line has no bit rate."""
         if self.rate is not None and not self.in_frames:
             return int(self.rate.removesuffix("bit"))
         if self.rate_trace is not None:

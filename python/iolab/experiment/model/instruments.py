@@ -1,4 +1,4 @@
-"""What can stand beside a measure: one model per kind of instrument."""
+"""Instruments that observe a measurement: one model per kind of instrument."""
 
 from functools import reduce
 from operator import or_
@@ -24,15 +24,15 @@ from iolab.frozen import frozen
 from iolab.registry.registry import instrument_kinds
 
 SAMPLE_NS = 100_000_000
-"""How often counters are read: often enough to show an interruption of a fifth of a second [ns]."""
+"""Interval between readings of counters; it is short enough to show a stall of 0.2 s [ns]."""
 
 
 class WithInstrument(BaseModel):
-    """What all instruments have in common."""
+    """Keys that all instruments have."""
 
     model_config = FROZEN
     kind: str
-    """What stands beside the measure."""
+    """Kind of the instrument."""
 
 
 def _listed(value: object) -> object:
@@ -45,24 +45,26 @@ def _item(listing: JsonSchemaValue) -> JsonSchemaValue:
 
 
 class Watch(WithInstrument):
-    """The wire monitor at one port or on one link."""
+    """The wire monitor on one port or one link."""
 
     kind: Literal["watch"] = "watch"
-    """What stands beside the measure."""
+    """Kind of the instrument."""
     at: str
-    """A machine.port, or a link for all its ports."""
+    """The observed machine.port, or a link: all its ports."""
     window: Annotated[tuple[SomeWindow, ...], Shorthand(_listed, _item), Field(min_length=1)] = (
         12_000,
         100_000,
         1_000_000,
         10_000_000,
     )
-    """Bytes are counted per window of each of these lengths, whole microseconds; one length may stand alone."""
+    """Lengths of the windows in which bytes are counted, in whole microseconds; one length may be written without a
+    list."""
     line: Maybe[BitsPerSecond] = None
-    """Rate of the line that frames are thought to be on, one behind the other; absent: only as they come."""
+    """Rate of an assumed line on which the frames are sent one after the other; default: no line, only arrival times
+    count."""
     train_gap: Maybe[SomeWindow] = None
-    """Frames that begin closer to each other than that are one train; absent: 1.5 times what a frame of the link's MTU
-    takes on the line, or 5 us."""
+    """Maximum gap between the start times of two frames in one train; default: 1.5 times the transmission time of
+    an MTU-sized frame on the line, or 5 us."""
     buffers: Annotated[tuple[SomeBytes, ...], Shorthand(_listed, _item)] = (
         16_384,
         32_768,
@@ -70,75 +72,76 @@ class Watch(WithInstrument):
         131_072,
         524_288,
     )
-    """Depths of buffers before the line, whose loss is predicted."""
+    """Buffer sizes in front of the line, for which loss is predicted."""
     flows: Count = Field(default=0, ge=0, le=15)
-    """How many flows are counted apart by addresses, protocol and ports, in windows of the shortest length: the first
-    ones that come. All others are one."""
+    """Number of flows (by addresses, protocol and ports) that are counted separately, in windows of the shortest
+    length: the first flows that arrive. All other flows are counted together."""
 
 
 class CaptureFilter(BaseModel):
-    """Which frames a capture keeps: those for which all that is written holds."""
+    """Selects the frames that a capture keeps: those that match all given keys."""
 
     model_config = FROZEN
     protocol: Maybe[Literal["tcp", "udp", "icmp", "icmpv6"]] = None
-    """Of this protocol; absent: of any."""
+    """Protocol of the frames; default: any."""
     host: Maybe[str] = None
-    """From or to a machine, a machine.port, or an address; absent: from and to anybody."""
+    """Source or destination: a machine, a machine.port or an address; default: any."""
     port: Maybe[Annotated[int, Field(strict=True, ge=1, le=65_535)]] = None
-    """From or to this port of TCP or UDP; absent: any."""
+    """Source or destination port of TCP or UDP; default: any."""
 
 
 class Capture(WithInstrument):
-    """The newest frames of a port as a pcapng file, which Wireshark opens."""
+    """A pcapng capture of the most recent frames on a port, which Wireshark can open."""
 
     kind: Literal["capture"] = "capture"
-    """What stands beside the measure."""
+    """Kind of the instrument."""
     at: str
-    """A machine.port, or a link for all its ports."""
+    """The observed machine.port, or a link: all its ports."""
     snaplen: Annotated[SomeBytes, Field(le=65_558)] = 128
-    """What is kept of each frame, from its beginning."""
+    """Number of bytes kept of each frame, from its start."""
     ring: Annotated[SomeBytes, Field(ge=1 << 20, le=1 << 30)] = 64 << 20
-    """Memory for the frames of a port: the oldest make room for new ones."""
+    """Size of the ring buffer for the frames of a port; new frames overwrite the oldest ones."""
     filter: CaptureFilter = unset(CaptureFilter)
-    """Which frames are kept; absent: all."""
+    """Selects the frames that are kept; default: all."""
 
 
 class Profile(WithInstrument):
-    """A profiler (perf) of kernels: in which functions each thread ran, and where the kernel waited for locks."""
+    """A profiler (perf) of kernels: the functions in which each thread ran, and waits for kernel locks."""
 
     kind: Literal["profile"] = "profile"
-    """What stands beside the measure."""
+    """Kind of the instrument."""
     on: tuple[str, ...] = ()
-    """Machines whose kernels are looked at. Absent: computers, and guests that `install: [linux-perf]`."""
+    """Machines whose kernels are profiled; default: hosts, and guests with `install: [linux-perf]`."""
     frequency: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 99
-    """Samples of each CPU in a second; not a divisor of what the kernel itself does at regular times."""
+    """Samples per second and CPU; must not be a divisor of the frequency of the kernel's periodic work."""
     event: Literal["auto", "cpu-clock", "cycles"] = "auto"
-    """What is sampled: cycles of a CPU, which see code that takes no interrupts, or its clock; auto: what there is."""
+    """Sampled event: CPU cycles, which also sample code with interrupts disabled, or the CPU clock; auto: cycles if
+    available."""
     locks: Switch = "off"
-    """Whether waits for the kernel's locks are recorded too: an event each, which costs more than samples do."""
+    """Whether waits for kernel locks are recorded too: one event for each wait, with a higher overhead than samples."""
 
 
 class Samplers(WithInstrument):
-    """The counters of every kernel of the lab, read at one period."""
+    """Periodic readings of the counters of every kernel in the lab."""
 
     kind: Literal["samplers"] = "samplers"
-    """What stands beside the measure."""
+    """Kind of the instrument."""
     period: Period = SAMPLE_NS
-    """From one reading to the next."""
+    """Interval between readings."""
 
 
 class Queues(WithInstrument):
-    """The receive queues of the lab's cards: which of them took the frames."""
+    """The distribution of frames over the receive queues of the lab's NICs."""
 
     kind: Literal["queues"] = "queues"
-    """What stands beside the measure."""
+    """Kind of the instrument."""
 
 
 class Wires(WithInstrument):
-    """The emulated paths and pacers of the lab: whether frames left when they were due."""
+    """Pacing accuracy of the lab's emulated links and pacers: whether frames were sent when they were due."""
 
     kind: Literal["wires"] = "wires"
-    """What stands beside the measure."""
+    """Kind of the instrument."""
 
 
 def _watched(value: object) -> object:
@@ -151,7 +154,7 @@ def _named(value: object) -> object:
 
 @frozen
 class Registered:
-    """Marks a place where any registered instrument may stand; which there are is known when a file is read."""
+    """Marks a field that accepts any registered instrument; the kinds are known when a file is read."""
 
     @staticmethod
     def choices() -> Any:
@@ -166,12 +169,12 @@ class Registered:
 _TEXT = Shorthand(_watched, lambda _: {"type": "string"})
 
 Watches = tuple[Annotated[Watch, _TEXT], ...]
-"""A port or link's name alone is watched with the usual windows."""
+"""A list of watches; the name of a port or link alone means a watch with default windows."""
 
 Captures = tuple[Annotated[Capture, _TEXT], ...]
-"""A port or link's name alone is captured with the usual sizes."""
+"""A list of captures; the name of a port or link alone means a capture with default sizes."""
 
 Instruments = tuple[
     Annotated[WithInstrument, Registered(), Shorthand(_named, lambda _: {"type": "string"})], ...
 ]
-"""Any instruments; the name of a kind alone is that kind with what it has where keys are absent."""
+"""A list of instruments; the name of a kind alone means that instrument with its defaults."""

@@ -1,4 +1,4 @@
-"""Links between ports, their shapes and emulated paths, and volumes: the models only.
+"""Models of links between ports, of shapes and emulated links.
 
 References are checked elsewhere.
 """
@@ -14,7 +14,6 @@ from iolab.experiment.model.impairments import Impairments
 from iolab.experiment.model.quantities import (
     FROZEN,
     BitsPerSecond,
-    BlockBytes,
     Count,
     Delay,
     Flag,
@@ -32,33 +31,33 @@ from iolab.units import UnitError
 
 
 class Leaf(BaseModel):
-    """The queue of a class that has no classes below it."""
+    """The queue of a leaf class, which has no classes below it."""
 
     model_config = FROZEN
     qdisc: LeafKind = "pfifo"
     """The kernel's queueing discipline."""
     frames: Maybe[Annotated[int, Field(ge=1, le=1_000_000, strict=True)]] = None
-    """What may wait; absent: 1000."""
+    """Queue length [frames]; default: 1000."""
 
 
 class ShapeClass(BaseModel):
-    """One class of a shaped port; the addresses of `from` and `to` (machines or ports) select its packets."""
+    """A class of a shaped port; `from` and `to` (machines or ports) select its packets by address."""
 
     model_config = FROZEN
     parent: Maybe[str] = None
-    """The class that it is below, of whose rate its own is a part; absent: the port (htb)."""
+    """The parent class, whose rate includes the rate of this class; default: the port (htb)."""
     rate: BitsPerSecond
-    """What it is sure to get."""
+    """Guaranteed rate."""
     ceil: Maybe[BitsPerSecond] = None
-    """What it may borrow up to; absent: its rate."""
+    """Maximum rate, including borrowed rate; default: the guaranteed rate."""
     burst: Maybe[SomeBytes] = None
-    """What it may send at once at its rate (htb)."""
+    """Burst at the guaranteed rate (htb)."""
     cburst: Maybe[SomeBytes] = None
-    """What it may send at once at its ceil (htb)."""
+    """Burst at the ceil (htb)."""
     quantum: Maybe[SomeBytes] = None
-    """What it sends in a turn when classes borrow (htb); absent: a tenth of a second's rate, as tc has it."""
+    """Bytes that the class may send per turn when classes borrow (htb); default: tc's default, the bytes of 0.1 s."""
     leaf: Maybe[Leaf] = None
-    """Its queue (htb); absent: a pfifo of 1000 frames, or a bfifo where the shape has a `limit`."""
+    """Queue of the class (htb); default: a pfifo of 1000 frames, or a bfifo if the shape has a `limit`."""
     src: Maybe[str] = Field(default=None, alias="from")
     """Selects packets from this machine or port."""
     dst: Maybe[str] = Field(default=None, alias="to")
@@ -66,40 +65,43 @@ class ShapeClass(BaseModel):
 
     @property
     def most_bps(self) -> int:
-        """What it may have [bit/s]."""
+        """Maximum rate of the class [bit/s]."""
         return self.rate if self.ceil is None else self.ceil
 
 
 class Shape(BaseModel):
-    """Rate control at the egress of one port."""
+    """Rate control on egress of one port."""
 
     model_config = FROZEN
     at: PortRef
     """The port, one of the link's ends."""
     qdisc: QdiscKind
-    """The kernel's queueing discipline, or iolab's own pacer."""
+    """The kernel's queueing discipline, or iolab's pacer."""
     rate: Maybe[BitsPerSecond] = None
-    """Of the port as a whole (fq: of each connection); absent with disciplines that have none."""
+    """Rate of the whole port (fq: of each connection); not used by disciplines without a rate."""
     burst: Maybe[SomeBytes] = None
-    """What may be sent at once (htb, tbf). pacer: what leaves at most above the rate, when its thread had no CPU and
-    catches up; what is later than that is lost to the rate. Absent: all is caught up, and nothing is lost."""
+    """Maximum burst (htb, tbf). pacer: maximum burst above the rate, to catch up after the pacer's thread had no CPU;
+    longer delays reduce the mean rate; default: the pacer catches up completely and loses no rate."""
     limit: Maybe[SomeBytes] = None
-    """Longest queue (tbf: either this or latency; htb, pacer: of each class)."""
+    """Maximum queue length in bytes (tbf: either `limit` or `latency`; htb, pacer: per class)."""
     latency: Maybe[Delay] = None
-    """Longest time in the queue (tbf)."""
+    """Maximum queueing time (tbf)."""
     gso_max_segs: Maybe[Annotated[int, Field(ge=1, le=65535, strict=True)]] = None
-    """Most frames in one super-frame that this port's kernel makes: a shaper passes each at once; absent: as it is."""
+    """Maximum number of frames in one GSO super-frame from this port's kernel; a shaper sends each super-frame at
+    once; default: unchanged."""
     classes: dict[str, ShapeClass] = Field(default_factory=dict)
-    """By name; htb and pacer only."""
+    """Classes by name; htb and pacer only."""
     default: Maybe[str] = None
-    """Class for packets that no filter selects; absent: they pass unshaped."""
+    """Class for packets that no filter selects; default: these packets are not shaped."""
 
     @property
     def rate_bps(self) -> int:
-        """Return the rate of a discipline that takes one [bit/s]; checking the file has seen to it.
+        """Return the rate of a discipline that requires a rate [bit/s].
+
+        The check of the experiment file guarantees that the rate is set.
 
         Raises:
-            InputError: there is none.
+            InputError: the shape has no rate.
         """
         if self.rate is None:
             raise InputError(
@@ -124,20 +126,20 @@ NETEM_KEYS = (
     "loss", "loss_bursts", "corrupt", "duplicate", "rate", "queue_frames", "delay", "jitter", "jitter_kind",
     "jitter_correlation", "overtake", "seed",
 )  # fmt: skip
-"""What the kernel's netem can do, of all keys."""
+"""The impairment keys that the kernel's netem supports."""
 
 
 class Wire(Impairments):
-    """An emulated path: what happens to the frames of both directions, or of one."""
+    """An emulated link: impairments of the frames in both directions, or in one direction."""
 
     emulator: Literal["auto", "iolab", "netem"] = "auto"
-    """What does it: iolab in user space, or the kernel's netem at each end. auto is iolab: it works on every kernel,
-    repeats its decisions, and impairs the frames of super-frames one by one."""
+    """The emulator: iolab in user space, or the kernel's netem at each end. auto is iolab, which works on every kernel,
+    has reproducible random decisions, and impairs the frames of super-frames individually."""
     sent_by: dict[PortRef, Impairments] = Field(default_factory=dict)
-    """By end: what holds for the frames that it sends, in place of the same keys of the wire."""
+    """Impairments of the frames that an end sends, by end; they override the same keys of `wire`."""
 
     def way(self, sender: PortRef) -> Impairments:
-        """Return what happens to the frames that an end sends."""
+        """Return the impairments of frames that an end sends."""
         own = {key: getattr(self, key) for key in Impairments.model_fields if key in self.model_fields_set}
         other = self.sent_by.get(sender)
         if other is not None:
@@ -145,11 +147,11 @@ class Wire(Impairments):
         return Impairments.model_construct(_fields_set=set(own), **own)
 
     def ways(self, ends: tuple[PortRef, ...]) -> Mapping[PortRef, Impairments]:
-        """Return what happens to the frames of each end."""
+        """Return the impairments of frames that each end sends."""
         return {end: self.way(end) for end in ends}
 
     def senseless(self, ends: tuple[PortRef, ...]) -> Iterator[tuple[tuple[str, ...], Text, Text]]:
-        """Give what makes no sense together: the place, what is there, and what is allowed."""
+        """Yield conflicting settings: the place, its value, and what is allowed."""
         told: set[Text] = set()
         for end, way in self.ways(ends).items():
             for key, seen, allowed in way.problems():
@@ -198,17 +200,17 @@ def _listed(value: object) -> object:
 
 
 Address = Annotated[str, AfterValidator(_address)]
-"""An IP address with its prefix length, or one of each version by a comma."""
+"""An IP address with its prefix length, or one address of each IP version, separated by a comma."""
 
 
 class SendOffload(BaseModel):
-    """What finishes frames for the stack on the way to one's children; absent: as the kernel made it."""
+    """Offloads on the path from the stack to the children's interfaces; default: the kernel's setting."""
 
     model_config = FROZEN
     tx_checksum: Maybe[Switch] = None
-    """Checksums of packets sent (ethtool: tx)."""
+    """Checksum offload of sent packets (ethtool: tx)."""
     sg: Maybe[Switch] = None
-    """Scatter-gather: packets sent from several pieces of memory."""
+    """Scatter-gather: sent packets may be in several pieces of memory."""
     tso: Maybe[Switch] = None
     """TCP segmentation by the interface."""
     gso: Maybe[Switch] = None
@@ -216,51 +218,51 @@ class SendOffload(BaseModel):
 
 
 class Offload(BaseModel):
-    """Offloads of every port of a link; absent ones are left as the kernel made them."""
+    """Offloads of every port of a link; default: the kernel's setting."""
 
     model_config = FROZEN
     tx_checksum: Maybe[Switch] = None
-    """Checksums of packets sent (ethtool: tx)."""
+    """Checksum offload of sent packets (ethtool: tx)."""
     rx_checksum: Maybe[Switch] = None
-    """Checksums of packets received (ethtool: rx)."""
+    """Checksum offload of received packets (ethtool: rx)."""
     sg: Maybe[Switch] = None
-    """Scatter-gather: packets sent from several pieces of memory."""
+    """Scatter-gather: sent packets may be in several pieces of memory."""
     tso: Maybe[Switch] = None
     """TCP segmentation by the interface."""
     gso: Maybe[Switch] = None
     """Segmentation just before the interface."""
     gro: Maybe[Switch] = None
-    """Joining of received packets before the stack."""
+    """Merging of received packets before the stack."""
     lro: Maybe[Switch] = None
-    """Joining of received packets by the interface."""
+    """Merging of received packets by the interface."""
 
 
 LinkJoin = Literal["veth", "bridge", "macvlan", "ipvlan"]
-"""How the ends of a link meet."""
+"""Link types: how the ends of a link are joined."""
 
 TunnelKind = Literal["vxlan", "gre", "gretap", "wireguard"]
-"""What wraps packets, or frames (vxlan, gretap), on their way over another link."""
+"""Tunnel types, which encapsulate packets, or frames (vxlan, gretap), on the link below."""
 
 BondMode = Literal[
     "balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"
 ]
-"""How a bond uses its links, in the kernel's words."""
+"""Bonding modes, as named by the kernel."""
 
 HashPolicy = Literal["layer2", "layer2+3", "layer3+4", "encap2+3", "encap3+4", "vlan+srcmac"]
-"""What of a packet chooses the link of a bond that it takes (xmit_hash_policy)."""
+"""Packet fields that select the bond's link for a packet (xmit_hash_policy)."""
 
 JoinMode = Literal["bridge", "l2", "l3", "l3s"]
-"""How macvlans or ipvlans on one interface pass frames among them."""
+"""How macvlan or ipvlan interfaces on one parent interface exchange frames."""
 
 
 class KnownPath(BaseModel):
-    """What is known of a path that is there: it is reported beside results, and nothing is made of it."""
+    """Known properties of an existing path, only for reports, which show them with the results."""
 
     model_config = FROZEN
     rate: BitsPerSecond
-    """What it carries in each direction."""
+    """Capacity in each direction."""
     rtt: SomeNanoseconds
-    """Its round-trip time without load [ns]."""
+    """Round-trip time without load [ns]."""
 
 
 class Link(BaseModel):
@@ -268,99 +270,49 @@ class Link(BaseModel):
 
     model_config = FROZEN
     ends: tuple[PortRef, ...] = Field(min_length=2)
-    """Ports as machine.port; on a cable the port is the interface's name."""
+    """Ports as machine.port; on a cable the port is the name of the interface."""
     mtu: Maybe[Annotated[Count, Field(ge=68, le=65535)]] = 1500
-    """Largest IP packet [bytes]; absent on a link over another: what that leaves room for."""
+    """Maximum IP packet size [bytes]; default on a link over a different link: the size that the encapsulation
+    leaves."""
     vlan: Maybe[Annotated[int, Field(ge=1, le=4094, strict=True)]] = None
     """IEEE 802.1Q tag on this link."""
     offload: Offload = unset(Offload)
-    """What the interfaces do for the kernel."""
+    """Offloads of the interfaces."""
     host_offload: SendOffload = unset(SendOffload)
-    """On a link to a machine's own children: offloads of its side of each (a tap, a vif), and of its bridge to them."""
+    """On a link between a machine and its children: offloads of the machine's interface to each child (a tap, a vif),
+    and of its bridge port."""
     shape: Maybe[Shape] = None
-    """Rate control at one port."""
+    """Rate control on one port."""
     wire: Maybe[Wire] = None
-    """Emulated path between the ends."""
+    """Emulated link between the ends."""
     addresses: dict[str, Address] = Field(default_factory=dict)
-    """Address with prefix length per port; absent: from 198.18.0.0/15 (RFC 2544), 2001:2::/48 (RFC 5180)."""
+    """Address with prefix length per port; default: from 198.18.0.0/15 (RFC 2544) and 2001:2::/48 (RFC 5180)."""
     ip: Literal[4, 6, "both"] = 4
-    """Version of IP of its ports' addresses; both: each has two, and measures choose by their own `ip`."""
+    """IP version of the ports' addresses; both: each port has two addresses, and measures select one with their key
+    `ip`."""
     cable: Flag = False
-    """A cable that exists between real hosts: only addresses, MTU and offloads are set."""
+    """Whether the link is an existing cable between real hosts: only addresses, MTU and offloads are set."""
     path: Maybe[KnownPath] = None
-    """What is known of the path of a cable: window sweeps are reported beside its bandwidth-delay product."""
+    """Known properties of a cable's path: reports compare window sweeps with its bandwidth-delay product."""
     join: Maybe[LinkJoin] = None
-    """How the ends meet; absent: a veth pair joins two, a bridge more, and guests' cards bring what they need."""
+    """Link type; default: a veth pair for two ends, a bridge for more; the NIC type of guests determines the rest."""
     mode: Maybe[JoinMode] = None
-    """bridge for macvlan; l2, l3 or l3s for ipvlan; absent: bridge, l2."""
+    """Mode: bridge for macvlan; l2 (default), l3 or l3s for ipvlan."""
     over: Annotated[tuple[str, ...], Shorthand(_listed, lambda _: {"type": "string"})] = ()
-    """The link whose ports carry this one, or several: of a bond all, of a tunnel that which a machine has."""
+    """The link or links below, whose ports carry this link: a bond uses all of them, a tunnel uses the link on which
+    its machine has a port."""
     tunnel: Maybe[TunnelKind] = None
-    """What wraps the packets of a link over another; none: nothing, its ports are those of the link below."""
+    """Encapsulation over the link below; none: no encapsulation, and the ports are those of the link below."""
     id: Maybe[Annotated[int, Field(ge=0, lt=1 << 32, strict=True)]] = None
-    """Of a tunnel: the VNI of vxlan (absent: one of its own), the key of gre (absent: none)."""
+    """Tunnel identifier: the VNI of vxlan (default: a unique number), or the key of gre (default: none)."""
     bond: Maybe[BondMode] = None
-    """How the links below are one; none: the first of them is all."""
+    """Bonding mode of the links below; none: only the first link is used."""
     hash: Maybe[HashPolicy] = None
-    """Of a bond that balances by it: what of a packet chooses its link; absent: as the kernel made it."""
+    """Transmit hash policy of a bond; default: the kernel's setting."""
 
     @model_validator(mode="before")
     @classmethod
     def _sized(cls, data: object) -> object:
-        """Leave the size of a link over another open, where none is written."""
+        """Leave the MTU of a link over a different link undefined if the file does not set it."""
         over = isinstance(data, Mapping) and data.get("over") and "mtu" not in data
         return {**data, "mtu": None} if isinstance(data, Mapping) and over else data
-
-
-class IscsiParams(BaseModel):
-    """What the target offers when an initiator logs in (RFC 7143, 13); absent: the target's own defaults."""
-
-    model_config = FROZEN
-    max_recv_data_segment_length: Maybe[SomeBytes] = Field(default=None, alias="MaxRecvDataSegmentLength")
-    """Longest data in one PDU that the target takes."""
-    max_burst_length: Maybe[SomeBytes] = Field(default=None, alias="MaxBurstLength")
-    """Longest data for one request to transfer."""
-    first_burst_length: Maybe[SomeBytes] = Field(default=None, alias="FirstBurstLength")
-    """Longest data that is sent unasked."""
-    initial_r2t: Maybe[Switch] = Field(default=None, alias="InitialR2T")
-    """on: data is sent after a request to transfer only."""
-    immediate_data: Maybe[Switch] = Field(default=None, alias="ImmediateData")
-    """on: data may come with the command."""
-
-    def written(self) -> dict[str, str]:
-        """Return the keys that are given, as the protocol writes them."""
-        shown = {"on": "Yes", "off": "No"}
-        return {
-            name: shown.get(str(value), str(value))
-            for name, value in self.model_dump(by_alias=True, exclude_none=True).items()
-        }
-
-
-class Chap(BaseModel):
-    """By what an initiator shows that it may log in (RFC 7143, 12.1.3). Everybody who reads the report sees it."""
-
-    model_config = FROZEN
-    user: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
-    """Name."""
-    secret: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{12,16}$")]
-    """Of the lab alone, 12 to 16 letters and digits."""
-
-
-class Volume(BaseModel):
-    """A scratch file or LUN that the lab makes."""
-
-    model_config = FROZEN
-    size: BlockBytes
-    """Of the file or LUN, in whole blocks of 4 KiB."""
-    on: Maybe[str] = None
-    """The machine whose disk holds it; absent: this computer."""
-    export: Maybe[Literal["iscsi", "nvme-tcp", "nbd"]] = None
-    """How other machines reach it; absent: they do not."""
-    cache: Literal["direct", "buffered"] = "direct"
-    """Whether the target's host keeps what it reads and writes in its page cache."""
-    target: Maybe[Literal["kernel", "user"]] = None
-    """What exports it by iSCSI: LIO in the kernel, or tgt in user space; absent: LIO in guests, tgt elsewhere."""
-    chap: Maybe[Chap] = None
-    """What an initiator by iSCSI must know; absent: its name and address are enough."""
-    params: IscsiParams = unset(IscsiParams)
-    """Of an export by iSCSI."""

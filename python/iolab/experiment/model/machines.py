@@ -1,4 +1,4 @@
-"""When a program that goes on counts as ready."""
+"""Models of machines: hosts, namespaces and VMs, with their disks, NIC settings, commands and services."""
 
 import re
 from typing import Annotated, Literal
@@ -23,89 +23,99 @@ from iolab.registry.nics import NicKind
 from iolab.units import UnitError
 
 TcpPort = Annotated[int, Field(ge=1, le=65_535, strict=True)]
-"""A port of TCP or UDP."""
+"""A TCP or UDP port."""
 
 
 class Ready(BaseModel):
-    """When a server counts as ready: one of the three; none: as soon as it was started."""
+    """Readiness condition of a server, with at most one key; default: the server is ready once started."""
 
     model_config = FROZEN
     listens: Maybe[TcpPort] = None
-    """It, or a program that it started, has this port open."""
+    """The server, or one of its child processes, listens on this port."""
     protocol: Literal["tcp", "udp"] = "tcp"
-    """Of the port."""
+    """Protocol of the port."""
     prints: Maybe[Annotated[str, Field(min_length=1, max_length=1000)]] = None
-    """It wrote this text."""
+    """The server has printed this text."""
     succeeds: tuple[Setting, ...] = ()
-    """This command on its machine ends with status 0; it is tried again and again."""
+    """Command on the server's machine that exits with status 0 once the server is ready; iolab repeats the command
+    until then."""
 
 
 Words = Annotated[tuple[Setting, ...], Field(min_length=1)]
-"""A program and its arguments, a word each; no shell reads them."""
+"""A program and its arguments, as separate words; no shell interprets them."""
 
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", strict=True)]
-"""Of a file: letters, digits, -, _ and ., beginning with a letter or digit."""
+"""A file name: letters, digits, -, _ and ., starting with a letter or digit."""
 
 PartName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$", strict=True)]
-"""Of a change or a service: letters, digits, - and _."""
+"""Name of a change or a service: letters, digits, - and _."""
 
 
 class Change(BaseModel):
-    """A command that sets something, and one that takes it back. {far} is an address, {files} a folder."""
+    """A command that changes a setting, and a command that reverts the change.
+
+    {far} stands for the address of the machine `far`, {files} for the folder of the machine's files.
+    """
 
     model_config = FROZEN
     do: Words
-    """Sets it: the program and its arguments, a word each; no shell reads them."""
+    """Command that makes the change: the program and its arguments, as separate words; no shell interprets them."""
     undo: Words
-    """Takes it back; harmless where it was not set."""
+    """Command that reverts the change; it must be harmless if the change was not made."""
     check: tuple[Setting, ...] = ()
-    """Ends with status 0 as long as it holds; absent: nobody looks."""
+    """Command that exits with status 0 while the change is in effect; default: no check."""
 
 
 class Service(BaseModel):
-    """A program that runs as long as the lab stands. {far} is an address, {files} the machine's folder."""
+    """A program that runs during the lifetime of the lab.
+
+    {far} stands for the address of the machine `far`, {files} for the folder of the machine's files.
+    """
 
     model_config = FROZEN
     run: Words
-    """The program and its arguments, a word each; no shell reads them. It stays in the foreground."""
+    """The program and its arguments, as separate words; no shell interprets them. The program must stay in the
+    foreground."""
     environment: dict[str, Setting] = Field(default_factory=dict)
-    """Added to its environment."""
+    """Additional environment variables."""
     ready: Ready = unset(Ready)
-    """When the lab goes on; absent: as soon as it was started."""
+    """Readiness condition: the lab continues when the service is ready; default: ready once started."""
     within: SomeNanoseconds = 30_000_000_000
-    """Longest time until it is ready."""
+    """Maximum time until the service is ready."""
 
 
 Files = dict[FileName, str]
-"""Name to content."""
+"""File name to content."""
 
 Changes = dict[PartName, Maybe[Change]]
-"""By name; `none` is left out, so that a level can be without."""
+"""Changes by name; the value `none` omits a change, so a level can remove it."""
 
 Services = dict[PartName, Maybe[Service]]
-"""By name; `none` is left out, so that a level can be without."""
+"""Services by name; the value `none` omits a service, so a level can remove it."""
 
 
 Forward = Literal["none", "bridge", "route"]
 
 NetnsForward = Literal["none", "bridge", "route", "xdp"]
-"""xdp: one XDP program per port sends every frame out of the other port, without the kernel's stack."""
+"""Forwarding modes of a namespace. xdp: an XDP program on each port sends every frame out of the other port, bypassing
+the kernel stack."""
 
 PackageName = Annotated[str, Field(pattern=f"^{PACKAGE.pattern}$", strict=True)]
-"""Of a Debian package: small letters, digits, +, - and .."""
+"""Name of a Debian package: lower-case letters, digits, +, - and .."""
 
 Cpu = Annotated[int, Field(ge=0, strict=True)]
-"""Number of a CPU, from 0."""
+"""CPU number, from 0."""
 
 DESTINATION = re.compile(r"(ssh://)?[A-Za-z0-9_\[][A-Za-z0-9_.:@/+%\[\]-]*")
-"""No option of ssh, and nothing that a shell would take otherwise: ssh may use it in commands."""
+"""Pattern of an ssh destination: no option of ssh, and no character that a shell interprets, because ssh may pass it to
+commands."""
 
 
 def destination(value: str) -> str:
-    """Return where a host is reached by ssh, as it is.
+    """Return an ssh destination unchanged if it is valid.
 
     Raises:
-        UnitError: it is no such place.
+        UnitError: the text is not a valid ssh destination.
     """
     if not DESTINATION.fullmatch(value):
         raise UnitError(value, Phrase("check.ssh-destination"))
@@ -113,29 +123,29 @@ def destination(value: str) -> str:
 
 
 Destination = Annotated[str, AfterValidator(destination)]
-"""Where a host is reached by ssh."""
+"""An ssh destination."""
 
 
 Bus = Literal["virtio-blk", "virtio-scsi", "ide", "nvme", "pvscsi"]
-"""How a guest sees a disk."""
+"""Bus type of a disk in a guest."""
 
 
 DiskCache = Literal["none", "writeback", "writethrough", "directsync", "unsafe"]
-"""How a hypervisor keeps what a guest writes (QEMU: cache)."""
+"""Cache mode of a hypervisor for a guest's disk (QEMU: cache)."""
 
 
 FileSystem = Literal["ext4", "xfs", "btrfs"]
-"""What a disk can bear."""
+"""File systems that iolab can create on a disk."""
 
 MOUNT_OPTIONS = re.compile(r"[a-z0-9_]+(=[A-Za-z0-9_.:+-]+)?(,[a-z0-9_]+(=[A-Za-z0-9_.:+-]+)?)*")
-"""Words of mount(8), some with a value, by commas; no places."""
+"""Pattern of mount(8) options, some with a value, separated by commas; no paths."""
 
 
 def mount_options(value: str) -> str:
-    """Return options of mounting, as they are.
+    """Return mount options unchanged if they are valid.
 
     Raises:
-        UnitError: the text has another form.
+        UnitError: the text does not match the pattern.
     """
     if not MOUNT_OPTIONS.fullmatch(value):
         raise UnitError(value, Phrase("check.mount-options"))
@@ -143,17 +153,17 @@ def mount_options(value: str) -> str:
 
 
 MountOptions = Annotated[str, AfterValidator(mount_options)]
-"""Options of mounting a file system."""
+"""Mount options of a file system."""
 
 
 class Throttle(BaseModel):
-    """The most that QEMU lets through of reads and writes together; absent ones are not limited."""
+    """QEMU's I/O limits for reads and writes together. Default: no limit."""
 
     model_config = FROZEN
     bytes: Maybe[SomeBytes] = None
-    """In a second [bytes]."""
+    """Maximum bytes per second."""
     operations: Maybe[Annotated[Count, Field(ge=1)]] = None
-    """Reads and writes in a second."""
+    """Maximum reads and writes per second."""
 
 
 class Disk(BaseModel):
@@ -163,18 +173,19 @@ class Disk(BaseModel):
     volume: str
     """Name of the volume."""
     via: Literal["local", "user", "hypervisor", "kernel"] = "local"
-    """Who speaks an exported volume's protocol: a user-space program, a guest's parent, or this machine's kernel."""
+    """The client of an exported volume: a user-space program, the hypervisor on a guest's parent, or this machine's
+    kernel."""
     bus: Maybe[Bus] = None
-    """How a guest sees it; absent: virtio-blk, and in a Xen domain the only one there is. ide: a SATA disk."""
+    """Bus type in a guest; default: virtio-blk; a Xen domain has only one bus type. ide: a SATA disk."""
     cache: Maybe[DiskCache] = None
-    """What a guest's hypervisor, or the daemon of `via: user`, does with its cache and flushes; absent: none. unsafe:
-    flushes are not passed on. With `via: user`: none, writeback or unsafe."""
+    """Cache mode of the guest's hypervisor, or of the daemon of `via: user`; default: none. unsafe: flushes are
+    ignored. Only none, writeback and unsafe are valid with `via: user`."""
     throttle: Maybe[Throttle] = None
-    """A limit that makes it a disk of known speed; of a guest's, or one with `via: user`."""
+    """I/O limits, for a disk of known speed; for guests' disks and disks with `via: user`."""
     fs: Maybe[FileSystem] = None
-    """File system that is made on it and mounted, empty, in every lab; absent: the bare disk."""
+    """File system that each lab creates on the disk and mounts empty; default: the raw disk."""
     mount: Maybe[MountOptions] = None
-    """Options of mounting, as for `mount -o`: noatime,commit=30."""
+    """Mount options, as for `mount -o`: noatime,commit=30."""
 
 
 class Netns(BaseModel):
@@ -184,119 +195,120 @@ class Netns(BaseModel):
     kind: Literal["netns"]
     """A network namespace."""
     on: Maybe[str] = None
-    """Parent machine; absent: this computer."""
+    """Parent machine; default: the local host."""
     ports: Literal["veth", "sr-iov"] = "veth"
-    """What joins it to a port of its parent: a pair and a bridge, or a virtual function of the parent's card."""
+    """Connection to the parent's port: a veth pair and a bridge, or a virtual function of the parent's NIC."""
     forward: NetnsForward = "none"
-    """What it does with frames between its ports; xdp: with frames of our own, no stream passes it."""
+    """Forwarding between the ports; xdp: only frames of iolab's generator are forwarded, not streams."""
     device: Maybe[Impairments] = None
     """With `forward: xdp`: a reference device of known capacity, loss, delay or stalls."""
     settings: dict[str, Setting] = Field(default_factory=dict)
-    """Kernel settings by sysctl name, e.g. net.ipv4.tcp_rmem."""
+    """Kernel settings by sysctl name, for example net.ipv4.tcp_rmem."""
     disks: tuple[Disk, ...] = ()
-    """Volumes attached to it."""
+    """Volumes attached to the machine."""
     files: Files = Field(default_factory=dict)
-    """Files by name with their content, in a folder that words call {files}."""
+    """Files by name, with their content; {files} stands for their folder."""
     run: Changes = Field(default_factory=dict)
-    """Commands that set something, by name, in this order."""
+    """Commands that change settings, by name, run in this order."""
     services: Services = Field(default_factory=dict)
-    """Programs that run as long as the lab stands, by name, started in this order after all else."""
+    """Programs that run during the lifetime of the lab, by name, started last, in this order."""
     program_cpus: tuple[Cpu, ...] = ()
-    """CPUs on which programs of measures run there (taskset); absent: all of its kernel's."""
+    """CPUs on which the measures' programs run on this machine (taskset); default: all CPUs of its kernel."""
     count: Maybe[Count] = Field(default=None, ge=1, le=1000)
-    """So many of it, named NAME1, NAME2, ...; NAME[*] in a list stands for each. Absent: one, called NAME."""
+    """Number of instances, named NAME1, NAME2, ...; NAME[*] in a list expands to all of them; default: one machine,
+    called NAME."""
 
 
 class Coalesce(BaseModel):
-    """How long a card holds its interrupts back (ethtool -C); absent ones stay as they are."""
+    """Interrupt coalescing of a NIC (ethtool -C). Default: unchanged."""
 
     model_config = FROZEN
     rx_usecs: Maybe[Annotated[int, Field(ge=0, strict=True)]] = None
-    """After a received frame [us]."""
+    """Maximum delay after a received frame [us]."""
     rx_frames: Maybe[Annotated[int, Field(ge=0, strict=True)]] = None
-    """Until so many were received [frames]."""
+    """Maximum number of received frames before an interrupt [frames]."""
     tx_usecs: Maybe[Annotated[int, Field(ge=0, strict=True)]] = None
-    """After a sent frame [us]."""
+    """Maximum delay after a sent frame [us]."""
     tx_frames: Maybe[Annotated[int, Field(ge=0, strict=True)]] = None
-    """Until so many were sent [frames]."""
+    """Maximum number of sent frames before an interrupt [frames]."""
     adaptive_rx: Maybe[Switch] = None
-    """The driver chooses by what it receives."""
+    """Whether the driver adapts the receive coalescing to the traffic."""
     adaptive_tx: Maybe[Switch] = None
-    """The driver chooses by what it sends."""
+    """Whether the driver adapts the transmit coalescing to the traffic."""
 
 
 class Pause(BaseModel):
-    """Pause frames of a card (IEEE 802.3x; ethtool -A); absent ones stay as they are."""
+    """Pause frames of a NIC (IEEE 802.3x; ethtool -A). Default: unchanged."""
 
     model_config = FROZEN
     autoneg: Maybe[Switch] = None
-    """Both ends agree on them."""
+    """Whether pause frames are negotiated with the link partner."""
     rx: Maybe[Switch] = None
-    """It stops sending when it is asked to."""
+    """Whether the NIC stops sending when it receives pause frames."""
     tx: Maybe[Switch] = None
-    """It asks the other end to stop when it is full."""
+    """Whether the NIC sends pause frames when its receive buffer is full."""
 
 
 class ProcessorTuning(BaseModel):
-    """How the processors of a computer run; absent ones stay as they are."""
+    """Processor settings of a host. Default: unchanged."""
 
     model_config = FROZEN
     governor: Maybe[Annotated[str, Field(pattern=r"^[a-z_]{1,16}$")]] = None
-    """What chooses the frequency: performance, powersave, schedutil, ...; the kernel's own words."""
+    """CPU frequency governor, by its kernel name: performance, powersave, schedutil, ..."""
     turbo: Maybe[Switch] = None
     """Whether cores may run above their nominal frequency."""
 
 
 class HostTuning(BaseModel):
-    """What a computer does for the traffic of its cards: queues, interrupts, pause frames."""
+    """NIC settings of a host: queues, interrupts, coalescing, pause frames."""
 
     model_config = FROZEN
     queues: Maybe[Annotated[int, Field(ge=1, strict=True)]] = None
-    """Receive queues of the card."""
+    """Number of receive queues of the NIC."""
     irq_cpus: tuple[Cpu, ...] = ()
-    """CPUs that take its interrupts; empty: as the kernel chose."""
+    """CPUs that handle the NIC's interrupts; empty: the kernel's setting."""
     coalesce: Coalesce = unset(Coalesce)
-    """How long it holds interrupts back."""
+    """Interrupt coalescing."""
     pause: Pause = unset(Pause)
-    """Its pause frames."""
+    """Pause frames."""
 
 
 class Host(BaseModel):
-    """This computer, or another one reached by ssh."""
+    """The local host, or a remote host reached through ssh."""
 
     model_config = FROZEN
     kind: Literal["host"]
-    """A computer."""
+    """A host."""
     on: Maybe[None] = None
     """A host has no parent."""
     ssh: Maybe[Destination] = None
-    """Where it is reached: user@name, an ssh alias, ssh://user@name:port; absent: this computer."""
+    """ssh destination: user@name, an ssh alias, ssh://user@name:port; default: the local host."""
     host: HostTuning = unset(HostTuning)
-    """What it does for its cards, those with a cable."""
+    """Settings of the NICs that have a cable."""
     processors: ProcessorTuning = unset(ProcessorTuning)
-    """How its processors run."""
+    """Processor settings."""
     forward: Forward = "none"
-    """What it does with frames between its ports."""
+    """Forwarding between the ports."""
     settings: dict[str, Setting] = Field(default_factory=dict)
-    """Kernel settings by sysctl name, e.g. net.ipv4.tcp_rmem."""
+    """Kernel settings by sysctl name, for example net.ipv4.tcp_rmem."""
     disks: tuple[Disk, ...] = ()
-    """Volumes attached to it."""
+    """Volumes attached to the machine."""
     files: Files = Field(default_factory=dict)
-    """Files by name with their content, in a folder that words call {files}."""
+    """Files by name, with their content; {files} stands for their folder."""
     run: Changes = Field(default_factory=dict)
-    """Commands that set something, by name, in this order."""
+    """Commands that change settings, by name, run in this order."""
     services: Services = Field(default_factory=dict)
-    """Programs that run as long as the lab stands, by name, started in this order after all else."""
+    """Programs that run during the lifetime of the lab, by name, started last, in this order."""
 
 
 class Ring(BaseModel):
-    """Descriptor ring sizes."""
+    """Sizes of the descriptor rings."""
 
     model_config = FROZEN
     rx: Maybe[Annotated[int, Field(ge=1, strict=True)]] = None
-    """Received frames [descriptors]."""
+    """Receive ring [descriptors]."""
     tx: Maybe[Annotated[int, Field(ge=1, strict=True)]] = None
-    """Frames to send [descriptors]."""
+    """Transmit ring [descriptors]."""
 
 
 class Vm(BaseModel):
@@ -306,45 +318,47 @@ class Vm(BaseModel):
     kind: Literal["vm"]
     """A virtual machine."""
     on: Maybe[str] = None
-    """Parent machine; absent: this computer."""
+    """Parent machine; default: the local host."""
     engine: Literal["qemu", "xen"] = "qemu"
-    """What runs it."""
+    """Hypervisor."""
     image: Maybe[str] = None
-    """Guest image; absent: the small Linux that iolab builds."""
+    """Guest image; default: the small Linux image that iolab builds."""
     install: tuple[PackageName, ...] = ()
-    """Debian packages that its image has beyond those of every guest; a guest on a guest has those of its parent."""
+    """Additional Debian packages in the guest image; a nested guest has the packages of its parent."""
     memory: Memory = 512 << 20
-    """Of the guest."""
+    """Memory of the guest."""
     cpus: Count = Field(default=1, ge=1, le=1024)
-    """Virtual CPUs."""
+    """Number of virtual CPUs."""
     pin: Literal["auto", "none"] | Annotated[tuple[Cpu, ...], Field(min_length=1)] = "none"
-    """CPUs of the parent that its virtual CPUs run on."""
+    """CPUs of the parent on which the virtual CPUs run."""
     pin_io: tuple[Cpu, ...] = ()
-    """CPUs of the parent for what carries its frames: vhost, a switch, QEMU itself; empty: as `pin` leaves them."""
+    """CPUs of the parent for the threads that carry the guest's frames: vhost, a switch, QEMU; empty: the CPUs of
+    `pin`."""
     accel: Literal["auto", "kvm", "tcg"] = "auto"
-    """Hardware virtualisation or emulation; auto: kvm where there is one."""
+    """Hardware virtualisation or emulation; auto: kvm if available."""
     nic: NicKind = "virtio-net"
-    """Network card the guest sees, and what carries its frames."""
+    """NIC model in the guest, and its backend."""
     queues: Count = Field(default=1, ge=1)
-    """Queue pairs of the network card."""
+    """Number of queue pairs of the NIC."""
     ring: Ring = unset(Ring)
-    """Descriptor rings of the network card."""
+    """Descriptor rings of the NIC."""
     host: HostTuning = unset(HostTuning)
-    """What the parent does for it: for the card that its frames pass."""
+    """Settings on the parent for the NIC that carries the guest's frames."""
     forward: Forward = "none"
-    """What it does with frames between its ports."""
+    """Forwarding between the ports."""
     settings: dict[str, Setting] = Field(default_factory=dict)
-    """Kernel settings by sysctl name, e.g. net.ipv4.tcp_rmem."""
+    """Kernel settings by sysctl name, for example net.ipv4.tcp_rmem."""
     disks: tuple[Disk, ...] = ()
-    """Volumes attached to it."""
+    """Volumes attached to the machine."""
     files: Files = Field(default_factory=dict)
-    """Files by name with their content, in a folder that words call {files}."""
+    """Files by name, with their content; {files} stands for their folder."""
     run: Changes = Field(default_factory=dict)
-    """Commands that set something, by name, in this order."""
+    """Commands that change settings, by name, run in this order."""
     services: Services = Field(default_factory=dict)
-    """Programs that run as long as the lab stands, by name, started in this order after all else."""
+    """Programs that run during the lifetime of the lab, by name, started last, in this order."""
     count: Maybe[Count] = Field(default=None, ge=1, le=1000)
-    """So many of it, named NAME1, NAME2, ...; NAME[*] in a list stands for each. Absent: one, called NAME."""
+    """Number of instances, named NAME1, NAME2, ...; NAME[*] in a list expands to all of them; default: one machine,
+    called NAME."""
 
 
 Machine = Annotated[Host | Netns | Vm, Field(discriminator="kind")]

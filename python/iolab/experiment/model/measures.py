@@ -1,6 +1,6 @@
-"""What can be measured: one model per kind of iolab's own, but for those that send frames of our own.
+"""Models of iolab's measures, one per kind, except those that send frames (`packets.py`).
 
-Other packages bring theirs.
+Other packages provide models of additional kinds.
 """
 
 from hashlib import blake2b
@@ -43,31 +43,34 @@ from iolab.registry.disk_programs import DiskProfile, DiskProgramName
 from iolab.registry.registry import instrument_kinds
 
 Direction = Literal["one-way", "both-ways", "dual"]
-"""both-ways: both directions at once through one iperf3 pair (--bidir); dual: two independent pairs at once."""
+"""both-ways: both directions at once in one iperf3 run (--bidir); dual: two independent iperf3 runs at once."""
 
 
 class Measure(BaseModel):
-    """What all measures have in common: a name for their kind, and what stands beside them."""
+    """Keys that all measures have: the kind, and the instruments."""
 
-    model_config = FROZEN  # built late: which instruments there are is known when a file is read
+    model_config = (
+        FROZEN  # this field is completed later: the instrument kinds are known only when a file is read
+    )
     kind: str
-    """What is measured."""
+    """Kind of the measure."""
     sample: Maybe[Period] = SAMPLE_NS
-    """How often the counters of every kernel are read while it runs: short for an instrument of kind samplers."""
+    """Interval between readings of every kernel's counters during the measure; short for an instrument of kind
+    samplers."""
     watch: Watches = ()
-    """Wire monitors: short for instruments of kind watch."""
+    """Wire monitors; short for instruments of kind watch."""
     capture: Captures = ()
-    """Captures of ports: short for instruments of kind capture."""
+    """Captures of ports; short for instruments of kind capture."""
     instruments: Instruments = ()
-    """What stands beside the measure, each with its `kind`."""
+    """Instruments that run during the measure, each with its `kind`."""
 
     @property
     def sets_each_load(self) -> bool:
-        """Whether it sets how much each direction sends: both ways then offers twice as much as one way."""
+        """Whether the measure sets the load of each direction, so that two directions offer twice the load of one."""
         return False
 
     def beside(self) -> tuple[WithInstrument, ...]:
-        """Return the instruments that stand beside it, those that always do first."""
+        """Return the instruments that run during the measure, starting with the permanent ones."""
         asked = {one.kind for one in self.instruments}
         always = (row.model() for row in instrument_kinds().values() if row.always and row.name not in asked)
         sampled = () if self.sample is None else (Samplers.model_construct(period=self.sample),)
@@ -75,7 +78,7 @@ class Measure(BaseModel):
 
 
 class Flow(BaseModel):
-    """One sender and one receiver: machines, or machine.port where a machine has several."""
+    """One sender and one receiver: machines, or machine.port if a machine has several ports."""
 
     model_config = FROZEN
     src: str = Field(alias="from")
@@ -85,41 +88,42 @@ class Flow(BaseModel):
 
 
 class Stream(Measure):
-    """TCP or UDP between machines, by iperf3."""
+    """A TCP or UDP stream between machines, sent with iperf3."""
 
     kind: Literal["stream"]
-    """What is measured."""
+    """Kind of the measure."""
     protocol: Literal["tcp", "udp"] = "tcp"
-    """What carries it."""
+    """Transport protocol."""
     src: Maybe[str] = Field(default=None, alias="from")
     """Sender: a machine, or machine.port."""
     dst: Maybe[str] = Field(default=None, alias="to")
-    """Receiver: a machine, or machine.port; the sender itself, where that is a host: over its loopback interface."""
+    """Receiver: a machine, or machine.port. If the receiver is the sender, which must be a host, the stream uses the
+    loopback interface."""
     on: Maybe[str] = None
-    """The machine measured from, where `from` is absent."""
+    """The sending machine, if `from` is absent."""
     flows: tuple[Flow, ...] = ()
-    """Several flows at once; instead of from and to."""
+    """Several flows at once; instead of `from` and `to`."""
     direction: Direction = "one-way"
-    """Who sends."""
+    """Direction of the stream."""
     duration: SomeWholeSeconds = 10_000_000_000
-    """Of the measurement."""
+    """Duration of the measurement."""
     warm_up: WholeSeconds = 0
-    """Left out of the result, before `duration`."""
+    """Time before `duration` that is excluded from the result."""
     rate: Maybe[BitsPerSecond] = None
-    """Intended rate; absent: as fast as it goes."""
+    """Intended rate; default: no limit."""
     congestion: Maybe[Annotated[str, Field(pattern=r"^[a-z0-9_]{1,15}$", strict=True)]] = None
-    """What controls TCP's congestion, such as cubic or bbr; absent: as the sender's kernel has it."""
+    """TCP congestion control, such as cubic or bbr; default: the setting of the sender's kernel."""
     window: Maybe[Window] = None
-    """Socket buffers, which bound the TCP window; absent: the kernel tunes them."""
+    """Size of the socket buffers, which limit the TCP window; default: the kernel tunes them."""
     length: Maybe[WriteLength] = None
-    """Bytes per write, for UDP per datagram; absent: what fits the path's MTU."""
+    """Bytes per write, or per datagram for UDP; default: the size that fits in the path's MTU."""
     parallel: Count = Field(default=1, ge=1, le=128)
-    """Connections per flow."""
+    """Number of connections per flow."""
     ip: Maybe[Literal[4, 6]] = None
-    """Version of IP, where links have both; absent: the one they have, of both 4."""
+    """IP version on links with both; default: the link's version; 4 if it has both."""
     port: Maybe[Annotated[int, Field(ge=1, le=65_000, strict=True)]] = None
-    """Of the first receiver, TCP or UDP; further flows have the ports after it. Absent: 5201, iperf3's own; of several
-    streams at once the second begins at 5401, and so on."""
+    """TCP or UDP port of the first receiver; further flows use the ports after it; default: 5201, the iperf3
+    default; with several parallel streams, the second one starts at 5401, and so on."""
 
     @property
     def sets_each_load(self) -> bool:
@@ -131,26 +135,27 @@ class DiskMeasure(Measure):
     """A disk program on a machine."""
 
     kind: Literal["disk"]
-    """What is measured."""
+    """Kind of the measure."""
     on: str
     """The machine whose disk is measured."""
     program: DiskProgramName
-    """What measures. flush-check: whether what the disk acknowledged as flushed would be there after a crash."""
+    """The disk program. flush-check tests whether data that the disk acknowledged as flushed would survive a crash."""
     profile: Maybe[DiskProfile] = None
-    """Definitions of 2006; the same on cold caches with incompressible data; also past the page cache. Absent: the
-    packaged program as it is, thput-fsys by its definition, fio as `modern`. Of fio alone: `hdparm`, its two timings;
-    `steady-state`, rounds until five of them are alike."""
+    """The workload. legacy-2006: as defined in 2006; honest: also with cold caches and incompressible data; modern:
+    also with direct I/O; default: the packaged program with its defaults, thput-fsys as defined, fio with `modern`.
+    Only for fio: hdparm: the two timings of hdparm; steady-state: rounds until five of them are equal within a
+    tolerance."""
     fio: Maybe[Fio] = None
-    """What fio does; absent: as its profile says."""
+    """fio settings; default: those of the profile."""
     size: Maybe[BlockBytes] = None
-    """Of the file that is written and read; absent: 1G, with flush-check 16M. hdparm reads the disk itself; so do
-    flush-check, and fio where the disk has no file system, from its beginning."""
+    """Size of the file that is written and read; default: 1G; with flush-check 16M. hdparm reads the device itself
+    from its beginning, as do flush-check and fio if the disk has no file system."""
     memory: Maybe[BlockBytes] = None
-    """What thput-fsys or bonnie++ may have of its kernel's memory, the page cache of its files among it, so that the
-    disk is read though the memory could hold the file. Absent: half of the file with `legacy-2006`, as bonnie++ asks
-    for a file of twice the memory; all of it else."""
+    """Memory limit of thput-fsys or bonnie++, including the page cache of its files, so that the disk is read
+    although the host's memory could hold the file; default: with `legacy-2006` half of the file size, because
+    bonnie++ requires a file of twice the memory; otherwise no limit."""
     files: Maybe[Annotated[int, Field(ge=0, le=1 << 20, multiple_of=1024, strict=True)]] = None
-    """Small files that bonnie++ makes; 0: none; absent: 16384."""
+    """Number of small files that bonnie++ creates; 0: none; default: 16384."""
 
 
 def direction_of(measure: Measure) -> str:
@@ -159,91 +164,99 @@ def direction_of(measure: Measure) -> str:
 
 
 def beside_direction(lab_key: str, measure: Measure) -> str:
-    """Return a digest of a lab and a measure without its direction: where it is equal nothing else differs."""
+    """Return a digest of a lab and a measure without its direction.
+
+    Equal digests mean that only the direction differs.
+    """
     rest = measure.model_dump_json(exclude={"direction"})
     return blake2b(f"{lab_key} {measure.kind} {rest}".encode(), digest_size=16).hexdigest()
 
 
 FigureName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", strict=True)]
-"""What a figure is called: small letters, digits and _."""
+"""Name of a figure: lower-case letters, digits and _."""
 
 Unit = Annotated[str, Field(min_length=1, max_length=24, strict=True)]
-"""As the program counts: 1/s, ms, MB/s, ratio, count. s, ns, bit/s, B/s and ratio are scaled in reports."""
+"""The unit in the program's output: 1/s, ms, MB/s, ratio, count. Reports scale s, ns, bit/s, B/s and ratio."""
 
 
 class Program(BaseModel):
-    """A program on a machine. In its words, standard input and environment {far} and {far.eth0} are addresses."""
+    """A program on a machine.
+
+    In its arguments, standard input and environment, names in braces, such as {far} and {far.eth0}, stand for
+    addresses.
+    """
 
     model_config = FROZEN
     on: str
-    """The machine that it runs on."""
+    """The machine on which the program runs."""
     run: tuple[Setting, ...] = ()
-    """The program and its arguments, a word each; no shell reads them."""
+    """The program and its arguments, as separate words; no shell interprets them."""
     shell: Maybe[str] = None
-    """A text that `sh -c` reads; instead of `run`."""
+    """A script for `sh -c`; instead of `run`."""
     environment: dict[str, Setting] = Field(default_factory=dict)
-    """Added to its environment; without a word about it LC_ALL is C."""
+    """Additional environment variables; LC_ALL is C unless it is set."""
     stdin: Maybe[str] = None
-    """Its standard input; absent: empty."""
+    """Standard input; default: empty."""
     folder: Maybe[str] = None
-    """Where it runs; absent: an empty folder of its own in memory, which goes with the trial."""
+    """Working directory; default: an empty folder in memory, which is removed after the trial."""
 
 
 class Server(Program):
-    """A program that is started before a trial's own and stopped after it."""
+    """A server program that is started before the trial's program and stopped after it."""
 
     ready: Ready = unset(Ready)
-    """When the trial goes on; absent: as soon as it was started."""
+    """Readiness condition: the trial continues when the server is ready; default: ready once started."""
     within: SomeNanoseconds = 30_000_000_000
-    """Longest time until it is ready."""
+    """Maximum time until the server is ready."""
 
 
 class Figure(BaseModel):
-    """A number in the output of a program: found by one of `path`, `pattern`, `column`."""
+    """A number in a program's output, selected with `path`, `pattern` or `column`."""
 
     model_config = FROZEN
     unit: Unit
-    """As the program counts."""
+    """The unit in the program's output."""
     better: Maybe[Literal["larger", "smaller"]] = None
-    """Which of two values is the better one: reports then say of a change whether it is for the better."""
+    """Whether higher or lower values are better: reports then state whether a change is an improvement."""
     path: Maybe[str] = None
-    """JSONPath (RFC 9535): the output is JSON, and the query finds one number."""
+    """JSONPath (RFC 9535): the output is JSON, and the query selects one number."""
     pattern: Maybe[str] = None
-    """Regular expression: matches once, and its group `value`, or its only group, is the number.
+    """Regular expression that matches once; its group `value`, or its only group, is the number.
 
-    A group `unit` is the unit that the program wrote (us, ms, s, Mbit/s): the number is given in the figure's own."""
+    A group `unit` is the unit in the output (us, ms, s, Mbit/s): the number is converted to the figure's unit.
+    """
     column: Maybe[str] = None
-    """The output is CSV with a head and one row: the number in the column of this name."""
+    """Column name: the output is CSV with a header and one row, and the number is in this column."""
     per_line: Maybe[Period] = None
-    """There are several numbers, such a time apart: the figure is their mean, and a series over time is kept."""
+    """Time between output lines with one number each: the figure is their mean, and the series over time is stored."""
 
 
 class CommandMeasure(Measure, Program):
-    """A program of the user's own."""
+    """A user-defined program."""
 
     model_config = FROZEN
     kind: Literal["command"]
-    """What is measured."""
+    """Kind of the measure."""
     timeout: SomeNanoseconds = 60_000_000_000
-    """Longest time that it may take; one that takes longer is killed, and the trial fails."""
+    """Maximum run time; a program that runs longer is killed, and the trial fails."""
     duration: SomeNanoseconds = 10_000_000_000
-    """How long it takes, about: what plans are timed by."""
+    """Expected run time, for the estimated duration of plans."""
     ip: Maybe[Literal[4, 6]] = None
-    """Version of IP of the addresses that stand for names, where links have both; absent: 4."""
+    """IP version of the addresses that replace names, on links with both versions; default: 4."""
     exit_status: Count = Field(default=0, ge=0, le=255)
-    """How it ends where it did its part."""
+    """Exit status of the program if it succeeds."""
     servers: dict[FigureName, Server] = Field(default_factory=dict)
-    """Programs beside it, by name, started in this order."""
+    """Server programs that run in parallel, by name, started in this order."""
     metrics: dict[FigureName, Figure] = Field(default_factory=dict)
-    """Its figures, by name; the first leads. Absent: how long it took."""
+    """Figures by name; the first one is the leading metric; default: the run time."""
 
 
 LEAST_PARTS, MOST_PARTS = 2, 16
-"""Of one trial."""
+"""Minimum and maximum number of measures in one trial."""
 
 
 def _at_once(value: object) -> object:
-    """Turn a list of names into a mapping: all of them begin at once."""
+    """Convert a list of names to a mapping in which all measures start at the same time."""
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
         return value
     return dict.fromkeys(value, 0) if len(set(value)) == len(value) else value
@@ -255,78 +268,83 @@ def _names(_: JsonSchemaValue) -> JsonSchemaValue:
 
 
 class Together(Measure):
-    """Measures that are taken at the same time, each as if it stood alone: load, and what looks at it."""
+    """Measures that run in parallel, each with its own result: for example a load and an observer."""
 
     kind: Literal["together"]
-    """What is measured."""
+    """Kind of the measure."""
     of: Annotated[
         dict[str, Maybe[Offset]],
         Shorthand(_at_once, _names),
         Field(min_length=LEAST_PARTS, max_length=MOST_PARTS),
     ]
-    """Names of measures, each with when it begins: 0s, 5s, -5s; none: not at all. A list of names: all at 0s.
-    They are taken only so."""
+    """Names of measures, which run only as parts of this one, with their start times: 0s, 5s, -5s; none: the
+    measure does not run. A list of names: all start at 0s."""
 
 
 MOST_BYTES = 16 << 20
-"""Of a request or response over TCP."""
+"""Maximum size of a request or response over TCP [bytes]."""
 
 Payload = Annotated[int, Field(ge=24, le=65_507, strict=True)]
-"""Behind the header of ICMP or UDP [bytes]."""
+"""Payload after the ICMP or UDP header [bytes]."""
 
 Port = Annotated[int, Field(ge=1, le=65_000, strict=True)]
-"""Of TCP or UDP."""
+"""A TCP or UDP port."""
 
 
 class RoundTrips(Measure):
-    """What both kinds have in common."""
+    """Keys that both kinds of round trips have."""
 
     src: str = Field(alias="from")
-    """Who asks: a machine, or machine.port."""
+    """Requesting end: a machine, or machine.port."""
     dst: str = Field(alias="to")
-    """Who answers: a machine, or machine.port."""
+    """Responding end: a machine, or machine.port."""
     duration: SomeNanoseconds = 10_000_000_000
-    """Of the measurement."""
+    """Duration of the measurement."""
     warm_up: Nanoseconds = 0
-    """Left out of the result, before `duration`."""
+    """Time before `duration` that is excluded from the result."""
     ip: Maybe[Literal[4, 6]] = None
-    """Version of IP, where links have both; absent: the one they have, of both 4."""
+    """IP version on links with both; default: the link's version; 4 if it has both."""
     port: Maybe[Port] = None
-    """Where the answering end listens; absent: 5801, of several at once the second 5802, and so on."""
+    """Listening port of the responder; default: 5801; with several parallel measures, the second one uses 5802, and
+    so on."""
 
 
 class Ping(RoundTrips):
-    """Echo requests at equal distances, answered or not: round-trip times and loss of a path."""
+    """Echo requests at a constant interval, for round-trip times and loss.
+
+    A request does not wait for earlier responses.
+    """
 
     kind: Literal["ping"]
-    """What is measured."""
+    """Kind of the measure."""
     protocol: Literal["icmp", "udp"] = "icmp"
-    """icmp: the kernel of the other end answers. udp: a program there does."""
+    """icmp: the responder is the kernel of the other end. udp: the responder is a program."""
     interval: SomeInterval = 1_000_000
-    """From one request to the next."""
+    """Interval between requests."""
     size: Payload = 56
-    """Payload behind the header of ICMP or UDP [bytes]."""
+    """Payload after the ICMP or UDP header [bytes]."""
     wait: SomeNanoseconds = 1_000_000_000
-    """How long an answer may take, after the last request."""
+    """Maximum waiting time for responses after the last request."""
 
 
 class RequestResponse(RoundTrips):
-    """Transactions: a request, its response, the next request."""
+    """Transactions: a request, its response, then the next request."""
 
     kind: Literal["rr"]
-    """What is measured."""
+    """Kind of the measure."""
     protocol: Literal["tcp", "udp"] = "tcp"
-    """What carries them."""
+    """Transport protocol."""
     connections: Count = Field(default=1, ge=1, le=256)
-    """Each has one request under way at a time, and a thread at both ends."""
+    """Number of connections; each has one outstanding request, and a thread at each end."""
     request: Annotated[int, Field(ge=1, le=MOST_BYTES, strict=True)] = 64
-    """Of a request; over UDP from 24 to 65507 [bytes]."""
+    """Size of a request; over UDP from 24 to 65507 [bytes]."""
     response: Annotated[int, Field(ge=1, le=MOST_BYTES, strict=True)] = 64
-    """Of a response; over UDP from 24 to 65507 [bytes]."""
+    """Size of a response; over UDP from 24 to 65507 [bytes]."""
     connect_each: Flag = False
-    """Open a connection for each request (TCP)."""
+    """Whether each request uses a new connection (TCP)."""
     per_second: Maybe[Annotated[int, Field(ge=1, le=10_000_000, strict=True)]] = None
-    """Intended transactions of all connections together; latency then counts from the time that each was meant for.
-    Absent: as fast as responses come."""
+    """Intended transactions per second of all connections together; the latency then counts from the intended start
+    time of a transaction; default: a request follows each response immediately."""
     timeout: SomeNanoseconds = 1_000_000_000
-    """A response that takes longer is lost (UDP), or fails the trial (TCP, after ten times as long)."""
+    """Time-out of a response: a late response counts as lost (UDP), or fails the trial after ten times the time-out
+    (TCP)."""

@@ -1,4 +1,4 @@
-"""Measures that send frames of our own: their flows, what fills the frames, and a model for each kind."""
+"""Measures that send frames of iolab's generator: their flows and payloads, and a model for each kind."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Annotated, Literal
@@ -24,10 +24,10 @@ from iolab.registry.searches import SearchKind
 from iolab.units import UnitError
 
 MOST_FLOWS = 1_000_000
-"""Flows of one direction."""
+"""Maximum number of flows per direction."""
 
 MOST_PATTERN_BYTES = 1024
-"""Of a payload's own bytes."""
+"""Maximum length of a user-defined payload pattern."""
 
 ADDRESSES_ALLOWED = Phrase("check.address-network-or-range")
 
@@ -38,17 +38,17 @@ PAYLOAD_ALLOWED = Phrase("check.payload-pattern", most_pattern_bytes=MOST_PATTER
 
 @frozen
 class AddressRange:
-    """Addresses that flows have in turn."""
+    """A range of addresses, which flows use in turn."""
 
     first: IPv4Address | IPv6Address
-    """The first."""
+    """First address."""
     count: int
-    """How many."""
+    """Number of addresses."""
     step: int = 1
-    """Distance of neighbours."""
+    """Increment between addresses."""
 
     def __str__(self) -> str:
-        """Return it as it is written."""
+        """Return the range in the syntax of experiment files."""
         return _written(
             str(self.first), str(self.first + self.step * (self.count - 1)), self.count, self.step
         )
@@ -56,17 +56,17 @@ class AddressRange:
 
 @frozen
 class PortRange:
-    """Ports that flows have in turn."""
+    """A range of ports, which flows use in turn."""
 
     first: int
-    """The first."""
+    """First port."""
     count: int
-    """How many."""
+    """Number of ports."""
     step: int = 1
-    """Distance of neighbours."""
+    """Increment between ports."""
 
     def __str__(self) -> str:
-        """Return it as it is written."""
+        """Return the range in the syntax of experiment files."""
         return _written(
             str(self.first), str(self.first + self.step * (self.count - 1)), self.count, self.step
         )
@@ -79,7 +79,7 @@ def _written(first: str, last: str, count: int, step: int) -> str:
 
 
 def _ends(text: str, value: object, allowed: Text) -> tuple[str, str, int]:
-    """Return the two ends of a range as text, and the distance of neighbours."""
+    """Return the two ends of a range as text, and the increment."""
     whole, _, step = text.partition(" step ")
     first, _, last = whole.partition("-")
     if step and not (step.strip().isdigit() and 0 < int(step) < 1 << 32):
@@ -139,17 +139,17 @@ def port_range(value: object) -> PortRange:
 
 @frozen
 class Payload:
-    """What payloads are filled with."""
+    """Content of payloads."""
 
     kind: Literal["incrementing", "zeros", "ones", "random", "bytes"] = "incrementing"
-    """How."""
+    """Type of the content: incrementing bytes, zeros, ones, random bytes, or user-defined bytes."""
     seed: int = 0
-    """Of random bytes."""
+    """Seed of random bytes."""
     hex: str = ""
-    """Bytes of the user's own."""
+    """User-defined bytes."""
 
     def __str__(self) -> str:
-        """Return it as it is written."""
+        """Return the payload in the syntax of experiment files."""
         return {"random": f"random:{self.seed}", "bytes": f"0x{self.hex}"}.get(self.kind, self.kind)
 
 
@@ -183,133 +183,145 @@ PayloadPattern = Annotated[
 
 
 class FlowRules(BaseModel):
-    """Which addresses and ports flows have: every combination of those given, those above changing first."""
+    """Addresses and ports of flows: all combinations of the given ranges; the first key changes fastest."""
 
     model_config = FROZEN
     source: Maybe[Addresses] = None
-    """Source addresses; absent: those of the sender's network that no machine has, or of `ip: 6`, of 2001:2::/48."""
+    """Source addresses; default: unused addresses in the sender's network; with `ip: 6`, addresses in 2001:2::/48."""
     destination: Maybe[Addresses] = None
-    """Destination addresses, to which the lab must have routes; absent: the receiver's."""
+    """Destination addresses; the lab must have routes to them; default: the receiver's address."""
     source_port: Maybe[Ports] = None
-    """Source ports, of echo requests their identifiers; absent: from 1024 on, as many as flows."""
+    """Source ports, or identifiers of echo requests; default: from 1024, one for each flow."""
     destination_port: Maybe[Ports] = None
-    """Destination ports, which echo requests do not have; absent: 9."""
+    """Destination ports; echo requests have none; default: 9."""
     order: Literal["turns", "random"] = "turns"
-    """Of flows: one after the other, or drawn for every frame."""
+    """Order of flows: sequential, or random for every frame."""
     seed: Annotated[Count, Field(ge=0)] = 1
-    """Of the random order."""
+    """Seed of the random order."""
 
 
 PacketDirection = Literal["one-way", "both-ways"]
 
 
 FrameSize = Annotated[int, Field(ge=64, le=9216, strict=True)]
-"""An Ethernet frame with its checksum (RFC 2544) [bytes]."""
+"""Size of an Ethernet frame with its checksum (RFC 2544) [bytes]."""
 
 
 class Packets(Measure):
-    """What all measures have in common that send frames of our own."""
+    """Keys that all measures with generated frames have."""
 
     src: str = Field(alias="from")
     """Sender: a machine, or machine.port."""
     dst: str = Field(alias="to")
     """Receiver: a machine, or machine.port."""
     pairs: tuple[Flow, ...] = ()
-    """Further senders and receivers, at once and at the same rate; the rate is that of all. May hold the first, too."""
+    """Additional senders and receivers, optionally including the first pair, that run in parallel at equal rates;
+    the rate is the total of all pairs."""
     frame_size: FrameSize | Literal["imix"] = 64
-    """Ethernet frame with its checksum (RFC 2544) [bytes]; imix: 7 of 64, 4 of 594, 1 of 1518 in turn."""
+    """Ethernet frame size with its checksum (RFC 2544) [bytes]; imix: a repeated sequence of 7 frames of 64 bytes, 4 of
+    594 and 1 of 1518 bytes."""
     direction: PacketDirection = "one-way"
-    """Who sends; both-ways: both at once, each at half of the rate."""
+    """Direction of the frames; both-ways: both directions at once, each at half the rate."""
     flows: Count = Field(default=1, ge=1, le=MOST_FLOWS)
-    """Different source addresses and source ports, one after the other: a card has one queue for each flow."""
+    """Number of flows, with different source addresses and source ports, used in turn: a NIC selects a receive queue
+    per flow."""
     flow_rules: Maybe[FlowRules] = None
-    """Which addresses and ports flows have; both-ways: of the first direction, the other has them swapped."""
+    """Addresses and ports of flows; both-ways: those of the first direction, swapped in the other direction."""
     ip: Literal[4, 6] = 4
-    """Version of the Internet protocol of the flows."""
+    """IP version of the flows."""
     protocol: Literal["udp", "tcp", "icmp"] = "udp"
-    """What carries the payload: tcp: segments with ACK alone; icmp: echo requests."""
+    """Protocol of the flows: tcp: segments with only ACK set; icmp: echo requests."""
     tunnel: Maybe[Literal["vxlan", "gre"]] = None
-    """What stands around the packets of the flows, between the addresses of sender and receiver."""
+    """Encapsulation of the flows' packets, between the addresses of sender and receiver."""
     tunnel_ip: Literal[4, 6] = 4
-    """Version of the Internet protocol of the tunnel."""
+    """IP version of the tunnel."""
     vni: Count = Field(default=1, ge=0, le=(1 << 24) - 1)
-    """Segment of a vxlan tunnel."""
+    """VNI of a vxlan tunnel."""
     replay: Maybe[Replay] = None
-    """Frames of a capture, sent in place of frames of our own."""
+    """Frames of a capture, sent instead of generated frames."""
     payload: PayloadPattern = Payload()
-    """What frames are filled with behind headers and stamp."""
+    """Payload content after headers and stamp."""
     vlan: Maybe[Annotated[int, Field(ge=0, le=4094, strict=True)]] = None
-    """Tag of the frames; absent: that of the link."""
+    """VLAN tag of the frames; default: the link's tag."""
     line_rate: Maybe[BitsPerSecond] = None
-    """Of the line, preamble and gaps included: no load is above it, and percents of a rate are of it."""
+    """Line rate, including preamble and gaps: the maximum load, and the base of percentages."""
     spacing: Literal["clock", "gap-frames"] = "clock"
-    """What spaces frames. gap-frames: the line of `line_rate`, kept full by PAUSE frames of no time, to the byte."""
+    """Pacing method. gap-frames: PAUSE frames with pause time 0 fill the line of `line_rate`, so gaps are exact to the
+    byte."""
     max_burst: Count = Field(default=1, ge=1, le=64)
-    """Most frames that leave at once [frames]."""
+    """Maximum number of frames sent at once [frames]."""
     catch_up: Count = Field(default=64, ge=0, le=1_000_000)
-    """Most frames sent late after a stall of the sender, at up to twice the rate; the rest stays unsent [frames]."""
+    """Maximum number of frames sent late after a stall of the sender, at up to twice the rate; the rest remains unsent
+    [frames]."""
     senders: Annotated[int, Field(ge=1, le=64, strict=True)] | Literal["auto"] = 1
-    """Threads that send a direction, each by a transmit queue of its own; `flows` is a multiple. auto: by free CPUs."""
+    """Sender threads per direction, each with a separate transmit queue; `flows` must be a multiple of their number.
+    auto: as many as free CPUs allow."""
     path: Literal["auto", "af_xdp", "af_packet", "bpf_live"] = "auto"
-    """How frames reach the interface. auto: af_xdp where it works; bpf_live where it is found faster and as even."""
+    """Method of sending frames. auto: af_xdp if it works; bpf_live if it proves to be faster with equal pacing
+    accuracy."""
     scheduling: Literal["realtime", "normal"] = "realtime"
-    """Of the instrument's threads and of those that take frames in; an ordinary user's are normal."""
+    """Scheduling class of the instrument's threads and of the threads that receive frames; without root always
+    normal."""
 
     @property
     def seeks_rate(self) -> bool:
-        """Whether the load is looked for, not given."""
+        """Whether the measure searches for the load instead of using a given load."""
         return False
 
 
 class Forwarding(Packets):
-    """Highest rate with loss within `loss_ratio` (RFC 2544)."""
+    """The highest rate with a loss ratio up to `loss_ratio` (RFC 2544)."""
 
     kind: Literal["forwarding"]
-    """What is measured."""
+    """Kind of the measure."""
     search: SearchKind = "fast"
-    """How the highest rate is looked for: RFC 2544 bisection, MLRsearch, or iolab's own."""
+    """Search method: RFC 2544 bisection, MLRsearch, or iolab's own search."""
     loss_ratio: Ratio = 0.0001
-    """Acceptable loss: `bisect` wants less, as testers do (and none where it is 0), the others no more."""
+    """Acceptable loss: `bisect` requires less loss, as testers do (no loss if the ratio is 0); the other methods allow
+    this loss."""
     width: Annotated[Ratio, Field(gt=0, lt=1)] = 0.01
-    """How far apart the bounds may stay, of the upper one."""
+    """Maximum distance between the bounds, as a ratio of the upper bound."""
     trial: SomeNanoseconds = 1_000_000_000
-    """Length of one trial of the search; `fast` chooses its own."""
+    """Duration of one trial of the search; `fast` selects the duration itself."""
     trials: Count = Field(default=1, ge=1, le=100)
-    """Whole searches by `bisect`: gives mean, least and largest; the others run one."""
+    """Number of complete searches with `bisect`; results are their mean, minimum and maximum. The other methods run one
+    search."""
     start: Maybe[FrameRate] = None
-    """First load by `bisect`; absent: the highest that is possible."""
+    """First load of `bisect`; default: the highest possible load."""
     reruns: Count = Field(default=2, ge=0, le=10)
-    """How often a trial that lost frames is run again because the host was disturbed."""
+    """Maximum number of reruns of a trial that lost frames while the host was disturbed."""
     limit: SomeNanoseconds = 600_000_000_000
-    """Longest time of a search; it ends with the bounds known then."""
+    """Time limit of a search, which then returns its current bounds."""
     latency_at: tuple[Share, ...] = (0.0, 0.1, 0.5, 0.9)
-    """Shares of the found rate at which latency is measured; 0: idle, 1000 frames/s. Empty: not at all."""
+    """Ratios of the resulting rate at which latency is measured; 0: idle, 1000 frames/s; empty: no latency
+    measurement."""
 
     @property
     def seeks_rate(self) -> bool:
-        """Whether the load is looked for, not given."""
+        """Whether the measure searches for the load instead of using a given load."""
         return True
 
 
 class LoadCurve(Packets):
-    """Forwarded rate, loss, latency and CPU against offered load."""
+    """Forwarding rate, loss, latency and CPU use over the offered load."""
 
     kind: Literal["load-curve"]
-    """What is measured."""
+    """Kind of the measure."""
     rate: Maybe[FrameRate] = None
-    """What 100 % is; absent: the highest rate with loss within `loss_ratio`, looked for first."""
+    """The rate that counts as 100 %; default: the highest rate with a loss ratio up to `loss_ratio`, which is searched
+    for first."""
     loss_ratio: Ratio = 0.0001
-    """Acceptable loss, where the rate is looked for."""
+    """Acceptable loss in the search for the rate."""
     steps: Annotated[tuple[Share, ...], Field(min_length=1)] = (
         0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2,
     )  # fmt: skip
-    """Loads, as shares of the rate."""
+    """Loads, as ratios of the rate."""
     trial: SomeNanoseconds = 1_000_000_000
-    """Length of one step."""
+    """Duration of one step."""
 
     @property
     def seeks_rate(self) -> bool:
-        """Whether the load is looked for, not given."""
+        """Whether the measure searches for the load instead of using a given load."""
         return self.rate is None
 
 
@@ -317,8 +329,8 @@ class Latency(Packets):
     """One-way latency at a given rate."""
 
     kind: Literal["latency"]
-    """What is measured."""
+    """Kind of the measure."""
     rate: Maybe[FrameRate] = None
-    """Intended rate; absent, of a recording with its times: as recorded."""
+    """Intended rate; default for a recording with its own timing: the recorded rate."""
     duration: SomeNanoseconds = 10_000_000_000
-    """Of the measurement."""
+    """Duration of the measurement."""

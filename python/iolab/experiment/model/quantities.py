@@ -1,6 +1,6 @@
-"""Values of the language, with their units: what a person writes, and the integer that a model has.
+"""Quantities of the experiment language: text with a unit in the file, an integer in the model.
 
-Also the names of ports.
+The module also has the type of port names.
 """
 
 from collections.abc import Callable
@@ -18,50 +18,52 @@ from iolab.units import NS_PER_MS, NS_PER_S
 
 
 class PortRef(str):
-    """Text "machine.port" and its two parts. It compares, sorts and prints as its text.
+    """The text "machine.port" with its two parts; it compares, sorts and prints as the text.
 
-    The port may have dots of its own (a VLAN's interface). Text without a dot names a machine alone.
+    The port name may contain dots (an interface of a VLAN). A text without a dot names only a machine.
     """
 
     __slots__ = ("machine", "port")
     machine: str
-    """The machine's name."""
+    """Name of the machine."""
     port: str
-    """The port's name, which is its interface's; empty: the text names no port."""
+    """Name of the port, which is the name of its interface; empty: the text does not name a port."""
 
     def __new__(cls, text: str) -> Self:
         """Split the text at its first dot."""
         if type(text) is cls:
-            return text  # immutable, like every str
+            return text  # str subclasses are immutable too
         ref = super().__new__(cls, text)
         ref.machine, _, ref.port = text.partition(".")
         return ref
 
     @classmethod
-    @lru_cache(maxsize=1 << 14)  # planning names the few ports of a lab hundreds of thousands of times
+    @lru_cache(
+        maxsize=1 << 14
+    )  # cached: planning names the few ports of a lab hundreds of thousands of times
     def of(cls, machine: str, port: str) -> Self:
-        """Return the name of a machine's port."""
+        """Return the PortRef of a machine's port."""
         return cls(f"{machine}.{port}")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Validate as text, then take it apart."""
+        """Validate the value as text, then split it."""
         return core_schema.no_info_after_validator_function(cls, core_schema.str_schema())
 
 
 FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
-"""Every model of the language: immutable, no unknown keys, built when a file first uses it."""
+"""Configuration of all models of the language: immutable, no unknown keys, built on first use."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 def unset(model: type[Model]) -> Model:
-    """Return a model of whose keys none is written, as a default: no validator is built for it."""
+    """Return a model with all keys unset, for use as a default; no validator is built for it."""
     return model.model_construct()
 
 
 STORED = "stored"
-"""Key of the context of validation: whether the file is that of a run, written before."""
+"""Key in the validation context: whether the file comes from a run folder."""
 
 T = TypeVar("T")
 
@@ -70,30 +72,30 @@ LINE_RATE_ALLOWED = Phrase("check.bit-or-frame-rate")
 SECONDS_ALLOWED = Phrase("check.whole-seconds")
 
 MOST_SECONDS = 86_400
-"""iperf3's own bound [s]."""
+"""Maximum duration in iperf3 [s]."""
 
 WINDOW_ALLOWED = Phrase("check.iperf3-buffer-size")
 
 MOST_WINDOW_BYTES = 512 << 20
-"""iperf3's own bound [bytes]."""
+"""Maximum socket buffer in iperf3 [bytes]."""
 
 MOST_LENGTH = 1 << 20
-"""iperf3's own bound [bytes]."""
+"""Maximum write length in iperf3 [bytes]."""
 
 LEAST_MEMORY_BYTES = 96 << 20
-"""With less a guest's kernel does not begin to boot, and says nothing of it."""
+"""Minimum memory of a guest [bytes]: with less, its kernel fails to boot without an error message."""
 
 MOST_MEMORY_BYTES = 16 << 40
 
 MEMORY_ALLOWED = Phrase("check.guest-memory-size")
 
 BLOCK_BYTES = 4096
-"""The largest block that common disks have [bytes]."""
+"""Maximum block size of common disks [bytes]."""
 
 BLOCKS_ALLOWED = Phrase("check.multiple-of-blocks")
 
 LEAST_PERIOD_MS, MOST_PERIOD_MS = 10, 60_000
-"""What an agent reads counters at [ms]."""
+"""Limits of the agent's interval between counter readings [ms]."""
 
 PERIOD_ALLOWED = Phrase("check.whole-milliseconds")
 
@@ -102,25 +104,25 @@ OFFSET_ALLOWED = Phrase("check.time-before-or-after")
 LENGTH_ALLOWED = Phrase("check.iperf3-write-length")
 
 MOST_REMEMBERED = 4096
-"""Quantities remembered by their text."""
+"""Maximum number of parsed quantities in a cache."""
 
 
 @frozen
 class Quantity:
-    """Marks a field that is written with a unit and kept as a plain number."""
+    """Marks a field that is written with a unit and stored as a plain number."""
 
     parse: Callable[[object], float | str]
-    """Text or number to what is kept; raises `units.UnitError`."""
+    """Parser from text or a number to the stored value; raises `units.UnitError`."""
     noun: str
-    """What it is, in two words."""
+    """Short noun for the quantity."""
     allowed: Text
-    """What may be written, for messages."""
+    """Description of valid values, for messages."""
     write: Callable[[Any], str]
-    """The number kept back to text."""
+    """Formatter from the stored number to text."""
     examples: tuple[str, ...]
-    """For the schema."""
+    """Examples for the JSON schema."""
     parse_stored: Callable[[object], float | str] | None = None
-    """The same for the file of a run, which may be older than what is refused now; None: nothing is."""
+    """Parser for files from run folders, which may contain values that are invalid today; None: the same parser."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         if self.parse_stored is None:
@@ -143,12 +145,12 @@ class Quantity:
 
 @frozen
 class Shorthand:
-    """Marks a field that may also be written in a shorter way."""
+    """Marks a field that also has a short form."""
 
     expand: Callable[[object], object]
-    """Turns the short form into the full one; leaves everything else alone."""
+    """Function from the short form to the full form; it returns other values unchanged."""
     schema: Callable[[JsonSchemaValue], JsonSchemaValue]
-    """Given the full form's schema, returns the short form's."""
+    """Function from the full form's schema to the short form's schema."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self.expand, handler(source))
@@ -169,7 +171,7 @@ def _text(value: object) -> object:
 
 
 def _remembered(parse: Callable[[object], T]) -> Callable[[object], T]:
-    """Return the parser with a memory for text: levels are resolved again and again."""
+    """Return the parser with a cache for text, because levels are resolved repeatedly."""
     known: dict[str, T] = {}
 
     def remembering(value: object) -> T:
@@ -198,7 +200,7 @@ _interval = _remembered(partial(units.parse_nanoseconds, meant=("ms", "s")))
 
 
 def _offset(value: object) -> int:
-    """Read a duration that may stand behind a minus."""
+    """Parse a duration with an optional minus sign."""
     before = isinstance(value, str) and value.lstrip().startswith("-")
     try:
         duration_ns = _nanoseconds(value.lstrip()[1:] if isinstance(value, str) and before else value)
@@ -322,25 +324,25 @@ Bytes = Annotated[int, _SIZE]
 """A size [bytes]."""
 
 SomeBytes = Annotated[int, Field(gt=0), _SIZE]
-"""A size that is not 0 [bytes]."""
+"""A size above 0 [bytes]."""
 
 Memory = Annotated[int, _MEMORY]
 """Memory of a guest [bytes]."""
 
 BlockBytes = Annotated[int, Field(gt=0), _BLOCKS]
-"""A size in whole blocks of a disk, at least one [bytes]."""
+"""A size in whole disk blocks, at least one [bytes]."""
 
 BitsPerSecond = Annotated[int, Field(gt=0), _RATE]
-"""A bit rate that is not 0 [bit/s]."""
+"""A bit rate above 0 [bit/s]."""
 
 Nanoseconds = Annotated[int, _TIME]
 """A duration [ns]."""
 
 Offset = Annotated[int, _OFFSET]
-"""A time after something, or before it where it is below 0 [ns]."""
+"""A time after an event, or before it if negative [ns]."""
 
 Period = Annotated[int, _PERIOD]
-"""From one reading of counters to the next [ns]."""
+"""Interval between counter readings [ns]."""
 
 WholeSeconds = Annotated[int, _SECONDS]
 """A duration in whole seconds [ns]."""
@@ -349,46 +351,46 @@ SomeWholeSeconds = Annotated[int, Field(gt=0), _SECONDS]
 """A duration in whole seconds, at least one [ns]."""
 
 Window = Annotated[int, Field(gt=0), _WINDOW]
-"""Socket buffers that a stream program asks for [bytes]."""
+"""Socket buffers that a stream program requests [bytes]."""
 
 WriteLength = Annotated[int, _LENGTH]
-"""What a stream program hands over at once [bytes]."""
+"""Bytes per write of a stream program [bytes]."""
 
 SomeNanoseconds = Annotated[int, Field(gt=0), _TIME]
-"""A duration that is not 0 [ns]."""
+"""A duration above 0 [ns]."""
 
 Delay = Annotated[int, _DELAY]
-"""A duration on a path: a bare number is likely one of milliseconds [ns]."""
+"""A delay on a path [ns]; the error message for a number without a unit suggests milliseconds."""
 
 SomeDelay = Annotated[int, Field(gt=0), _DELAY]
-"""A duration on a path that is not 0 [ns]."""
+"""A delay on a path, above 0 [ns]."""
 
 SomeWindow = Annotated[int, Field(gt=0), _WINDOW_TIME]
-"""A duration between frames that is not 0: a bare number is likely one of microseconds [ns]."""
+"""A duration between frames, above 0 [ns]; the error message for a number without a unit suggests microseconds."""
 
 SomeInterval = Annotated[int, Field(gt=0), _INTERVAL]
-"""A duration between requests that is not 0 [ns]."""
+"""An interval between requests, above 0 [ns]."""
 
 Ratio = Annotated[float, _RATIO]
-"""A part of the whole [ratio]."""
+"""A ratio from 0 to 1 [ratio]."""
 
 Share = Annotated[float, Field(ge=0, le=2), _SHARE]
-"""A part of a rate; above 1 is more than it [ratio]."""
+"""A ratio of a rate; it may exceed 1 [ratio]."""
 
 LineRate = Annotated[str, _LINE_RATE]
-"""A rate of bits or of frames in its plainest spelling: "10000000bit", "20000pps"."""
+"""A bit rate or frame rate in its canonical spelling: "10000000bit", "20000pps"."""
 
 FrameRate = Annotated[str, _LOAD]
-"""A load in its plainest spelling: "100000pps", "500000000bit", "10%"; `units.split_frame_rate` reads it."""
+"""A load in its canonical spelling: "100000pps", "500000000bit", "10%"; `units.split_frame_rate` parses it."""
 
 Count = Annotated[int, Field(strict=True)]
-"""A whole number; text and booleans are refused."""
+"""A whole number; text and booleans are invalid."""
 
 Flag = Annotated[bool, Field(strict=True)]
 """true or false."""
 
 Switch = Literal["on", "off"]
-"""As ethtool says it."""
+"""on or off, as in ethtool."""
 
 Setting = Annotated[str, Shorthand(_text, lambda _: {"type": "number"})]
-"""Text; a number is taken as YAML reads it: one whose spelling matters (007, 1.50) is written in quotes."""
+"""Text; a number is converted as YAML parses it, so a number whose spelling matters (007, 1.50) must be quoted."""

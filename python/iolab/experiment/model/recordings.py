@@ -1,7 +1,7 @@
-"""Captures of other programs, pcap and pcapng, as the frames in them. Pure: bytes in, frames out, or where it is wrong.
+"""Read the frames of pcap and pcapng captures. Pure: bytes in, frames or an error with its position out.
 
-Both byte orders, microseconds and nanoseconds, pcapng's own resolutions and offsets of time. Only Ethernet is read, and
-only whole frames: what was cut by a snapshot length cannot be sent again.
+Both byte orders, microseconds and nanoseconds, and pcapng's resolutions and time offsets are supported. Only Ethernet
+captures with complete frames are read: frames that a snapshot length truncated cannot be replayed.
 """
 
 import struct
@@ -23,38 +23,38 @@ ETHERNET = 1
 
 PCAP = {b"\xd4\xc3\xb2\xa1": ("<", 1000), b"\xa1\xb2\xc3\xd4": (">", 1000),
         b"\x4d\x3c\xb2\xa1": ("<", 1), b"\xa1\xb2\x3c\x4d": (">", 1)}  # fmt: skip
-"""First bytes of pcap: byte order, and nanoseconds of its unit of time."""
+"""Byte order and time unit [ns] of a pcap file, by the first bytes of the file."""
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
-"""Blocks of pcapng."""
+"""Block types of pcapng."""
 
 BYTE_ORDER = 0x1A2B3C4D
 
 END, RESOLUTION, TIME_OFFSET = 0, 9, 14
-"""Options of an interface."""
+"""Options of an interface description block."""
 
 MOST_BLOCK_BYTES = 1 << 24
 
 
 class CaptureError(ValueError):
-    """What is wrong with a capture, and where."""
+    """An error in a capture file, with its position."""
 
 
 @frozen
 class Frame:
-    """A frame that was captured."""
+    """A captured frame."""
 
     time_ns: int
-    """When [ns]; of whichever beginning."""
+    """Timestamp, with an arbitrary zero point [ns]."""
     bytes: bytes
-    """All of it, without the checksum of Ethernet."""
+    """The whole frame, without the Ethernet checksum."""
 
 
 def read_capture(data: bytes) -> Iterator[Frame]:
-    """Yield the frames of a capture in their order.
+    """Yield the frames of a capture, in file order.
 
     Raises:
-        CaptureError: it is no capture, not of Ethernet, cut short, or holds a frame that is not whole.
+        CaptureError: the data is not a capture, not Ethernet, truncated, or contains an incomplete frame.
     """
     if data[:4] in PCAP:
         return _pcap(data)
@@ -159,10 +159,11 @@ def _whole(data: bytes, begin: int, lengths: tuple[int, int], number: int) -> by
 
 
 MOST_FRAMES = 1_000_000
-"""Of one recording."""
+"""Maximum number of frames in a recording."""
 
 LONGEST_BACK_NS = 1_000_000_000
-"""Captures of several queues go back by microseconds; by more than this a time is wrong."""
+"""Maximum backward step of timestamps. Captures of several queues step back by microseconds; a larger step is an error.
+"""
 
 ALLOWED = Phrase("check.capture-of-ethernet-frames", most_frames=MOST_FRAMES)
 
@@ -171,17 +172,17 @@ PREFIXES_ALLOWED = Phrase("check.networks-of-one-length")
 
 @frozen
 class Recording:
-    """A capture, known by its content."""
+    """A capture, identified by its content."""
 
     sha256: str
-    """Of the file."""
+    """SHA-256 digest of the file."""
     frames: Annotated[tuple[Frame, ...], Field(exclude=True)]
-    """In their order; none is before the one before it."""
+    """The frames in order, with non-decreasing timestamps."""
     back_frames: Annotated[int, Field(exclude=True)] = 0
-    """Frames whose times went back, and count as those before them."""
+    """Number of frames whose timestamps stepped back; each got the timestamp of the frame before it."""
 
     def __str__(self) -> str:
-        """Return what it is, for messages."""
+        """Return a description for messages."""
         return f"{len(self.frames)} frames, sha256 {self.sha256[:12]}"
 
     def __hash__(self) -> int:
@@ -198,14 +199,14 @@ _read: dict[str, Recording] = {}
 
 
 def recording(value: object) -> Recording:
-    """Return the recording that a file holds."""
+    """Return the recording in a file."""
     if isinstance(value, Recording):
         return value
     if not isinstance(value, FileBytes):
         raise UnitError(value, ALLOWED)
     digest = sha256(value.content).hexdigest()
     if digest not in _read:
-        _read.clear()  # one at a time: they are large
+        _read.clear()  # cache only one recording: recordings are large
         _read[digest] = _of(value, digest)
     return _read[digest]
 
@@ -249,28 +250,30 @@ Network = Annotated[str, Quantity(_network, "a network", PREFIXES_ALLOWED, str, 
 
 
 class Moved(BaseModel):
-    """A network whose addresses become those of another: the bits behind the prefix stay."""
+    """A network prefix that is replaced by a different one; the host bits remain."""
 
     model_config = FROZEN
     src: Network = Field(alias="from")
-    """As recorded."""
+    """Recorded network."""
     dst: Network = Field(alias="to")
-    """As sent."""
+    """Network in the sent frames."""
 
 
 class Replay(BaseModel):
-    """A capture that is sent again, with the MAC addresses of the lab and a stamp where there is room."""
+    """A replayed capture, with the lab's MAC addresses, and with a stamp in frames that have room for it."""
 
     model_config = FROZEN
     recording: RecordingFile
-    """Its frames."""
+    """The recording with the frames."""
     timing: Literal["rate", "recorded"] = "rate"
-    """recorded: their distances as recorded, stretched to the load; rate: equal distances."""
+    """recorded: the recorded gaps, scaled to the load; rate: equal gaps."""
     loops: Annotated[Count, Field(ge=0, le=1_000_000)] = 0
-    """How often, at most; 0: until the trial's end."""
+    """Maximum number of repetitions; 0: until the end of the trial."""
     move: tuple[Moved, ...] = ()
-    """IP addresses that are rewritten, source and destination; others stay as recorded, and need routes in the lab."""
+    """Source and destination networks that are rewritten; other addresses remain as recorded, and the lab must have
+    routes to them."""
     tags: Literal["lab", "recorded"] = "lab"
-    """Of VLANs. lab: recorded tags are taken off, and the link's is put on where it has one."""
+    """VLAN tags. lab: recorded tags are removed, and the tag of the link, if any, is added."""
     others: Literal["skip", "send"] = "skip"
-    """Frames that are no IP, and neighbour discovery: answers to ARP would change the lab's own tables."""
+    """Whether non-IP frames and neighbour discovery are sent too; not by default, because answers to ARP would change
+    the lab's neighbour tables."""

@@ -1,1 +1,1 @@
-"""From text to checked sections: YAML, files that it names, old keys, and problems with their lines."""
+"""Read text into checked sections: YAML, attached files, renamed keys, and problems with their lines."""

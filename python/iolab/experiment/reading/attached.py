@@ -1,6 +1,6 @@
-"""Files that an experiment names: what they hold stands in the document in place of their names.
+"""Read the files that an experiment names, and put their content in the document instead of the names.
 
-They lie beside the experiment file or below its folder, and a run keeps copies of them, so that it can be resumed
+The files are in or below the folder of the experiment file. A run stores copies of them, so that it can be resumed
 without the originals.
 """
 
@@ -17,16 +17,16 @@ from iolab.locale import Phrase, Text
 RECORDING = "recording"
 
 KEYS = ("rate_trace", "delivery_trace", "jitter_samples", "job_file", RECORDING)
-"""Keys of the language whose value may be a file's name."""
+"""Keys whose value may be a file name."""
 
 COPIES = "files"
-"""Where a run folder keeps them."""
+"""Folder of the copies in a run folder."""
 
 MOST_BYTES = 1 << 20
-"""Of one file."""
+"""Maximum size of a text file."""
 
 MOST_RECORDED_BYTES = 64 << 20
-"""Of a recording, which is no text."""
+"""Maximum size of a recording, which is a binary file."""
 
 RECORDING_ALLOWED = Phrase("check.name-of-readable-file")
 
@@ -34,7 +34,7 @@ ALLOWED = Phrase("check.name-of-readable-text")
 
 
 def attach(document: Any, folder: Path, problems: Problems) -> Mapping[str, bytes]:
-    """Put what files hold in the place of their names; return that by name."""
+    """Replace file names in the document with the content of the files; return the contents by name."""
     found: dict[str, FileText | FileBytes] = {}
     contents: dict[str, bytes] = {}
     for holder, key, recorded in list(_names(document)):
@@ -58,7 +58,7 @@ def attach(document: Any, folder: Path, problems: Problems) -> Mapping[str, byte
 
 
 def _names(value: Any) -> Iterator[tuple[Any, Any, bool]]:
-    """Yield where in the document a file's name stands: the mapping or list, the key, whether it is a recording's."""
+    """Yield each file name in the document: its container, its key, and whether the file is a recording."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in inside:
         path, _, last = str(key).rpartition(".")
@@ -66,14 +66,14 @@ def _names(value: Any) -> Iterator[tuple[Any, Any, bool]]:
             yield from _names(item)
         elif isinstance(item, str):
             yield value, key, last == RECORDING
-        elif path and isinstance(item, dict | list):  # a factor: its levels
+        elif path and isinstance(item, dict | list):  # levels of a factor
             levels = item.items() if isinstance(item, dict) else enumerate(item)
             named = (level for level, name in levels if isinstance(name, str))
             yield from ((item, level, last == RECORDING) for level in named)
 
 
 def _read(folder: Path, name: str, most_bytes: int) -> bytes | Text:
-    """Return what a file holds, or why it cannot be had."""
+    """Return the content of a file, or the reason why it cannot be read."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not name.isprintable():
         return Phrase("check.path-out-of-folder")
@@ -94,34 +94,34 @@ def _read(folder: Path, name: str, most_bytes: int) -> bytes | Text:
 EACH = "[*]"
 
 MOST_COUNT = 1000
-"""Of one name: more are more than a kernel's bridge has ports for."""
+"""Maximum count of a machine; a bridge in the kernel has about this many ports."""
 
 COUNT_ALLOWED = Phrase("check.whole-number-up-to", most=MOST_COUNT)
 
 GROUPS = ("machines", "links", "volumes", "measure")
 
 World = dict[tuple[str, str], tuple[Any, int]]
-"""Group and name of every section, to its data and line, with each counted machine by itself."""
+"""Data and line of every section, by group and name; counted machines are expanded."""
 
 
 class Named(Table):
-    """The levels of a factor that is no path, whatever its name looks like."""
+    """The levels of a named factor, even if the name looks like a path."""
 
     __slots__ = ()
 
 
 @frozen
 class Written:
-    """The sections as the file has them."""
+    """The sections as written in the file."""
 
     groups: Mapping[str, Table]
-    """Group to its mapping of names."""
+    """Sections of each group, by name."""
     counts: Mapping[str, int]
-    """Counted machine to its number in the base document."""
+    """Count of each counted machine in the base document, by the machine's name."""
 
 
 def expand(document: Table, problems: Problems) -> None:
-    """Rewrite a document in which machines are counted; note what is wrong with the counts."""
+    """Expand the counted machines in a document; report problems with the counts."""
     lab = document.get("lab")
     if not isinstance(lab, Table):
         return
@@ -145,7 +145,7 @@ def _table(holder: Table, key: str) -> Table:
 
 
 def _counts(machines: Table, problems: Problems) -> Iterator[tuple[str, int]]:
-    """Yield the counted machines with their numbers."""
+    """Yield the counted machines with their counts."""
     for name, data in machines.items():
         if isinstance(data, Table) and "count" in data:
             doing, line = (
@@ -163,7 +163,7 @@ def _is_count(value: object) -> bool:
 
 
 def _check_factors(content: object, counts: Mapping[str, int], problems: Problems) -> None:
-    """Note levels of a count that are no numbers, and counts of machines that have none to begin with."""
+    """Report levels of a count that are not numbers, and levels that set the count of a machine without a `count`."""
     if not isinstance(content, Table):
         return
     for key, value in content.items():
@@ -182,14 +182,14 @@ def _check_factors(content: object, counts: Mapping[str, int], problems: Problem
 
 
 def _counted(path: str) -> str:
-    """Return the machine whose count a path is; empty: it is another path."""
+    """Return the machine whose count a path sets; empty: the path sets a different key."""
     group, _, rest = path.partition(".")
     name, _, key = rest.rpartition(".")
     return name if group == "machines" and key == "count" else ""
 
 
 def _levels(value: object) -> Iterator[tuple[str, object]]:
-    """Yield label and value of each level of a path, or of the one value in a level."""
+    """Yield label and value of each level of a path, or the single value in a level."""
     match value:
         case Table():
             yield from value.items()
@@ -200,7 +200,7 @@ def _levels(value: object) -> Iterator[tuple[str, object]]:
 
 
 def _check_names(base: World, written: Written, problems: Problems) -> None:
-    """Note a counted machine whose name another has, and a `[*]` that stands for nothing."""
+    """Report machines whose name equals a numbered machine's name, and each `[*]` that matches no counted machine."""
     plain = set(written.groups["machines"]) - set(written.counts)
     for name, count in written.counts.items():
         for taken in sorted(plain & {f"{name}{number}" for number in range(1, count + 1)}):
@@ -233,7 +233,7 @@ def _texts(data: Any) -> Iterator[str]:
 
 
 def _world(written: Written, counts: Mapping[str, int]) -> World:
-    """Return every section, with so many of each counted machine."""
+    """Return all sections with the given number of each counted machine."""
     world: World = {}
     for group, content in written.groups.items():
         for name, data in content.items():
@@ -256,7 +256,11 @@ def _numbers(count: int) -> range:
 
 
 def _common(data: Any, counts: Mapping[str, int]) -> int:
-    """Return how many `[*]` stand for in some data: the least of the counted machines it names; 0: it names none."""
+    """Return the number of machines for which `[*]` in a value stands: the minimum of the counts of the machines that
+    it names.
+
+    The result is 0 if the value names no counted machine.
+    """
     texts = list(_texts(data))
     return min(
         (count for name, count in counts.items() if any(f"{name}{EACH}" in text for text in texts)), default=0
@@ -264,7 +268,7 @@ def _common(data: Any, counts: Mapping[str, int]) -> int:
 
 
 def _numbered(data: Any, number: int) -> Any:
-    """Return data with a number for each `[*]`."""
+    """Return data in which a number replaces each `[*]`."""
     match data:
         case str():
             return data.replace(EACH, str(number))
@@ -279,7 +283,7 @@ def _numbered(data: Any, number: int) -> Any:
 
 
 def _listed(data: Any, counts: Mapping[str, int]) -> Any:
-    """Return data in whose lists each item that names counted machines stands once for each."""
+    """Return data whose list items with `[*]` are repeated, once for each counted machine."""
     match data:
         case Mapping():
             return _copy(data, {key: _listed(value, counts) for key, value in data.items()})
@@ -298,7 +302,7 @@ def _listed(data: Any, counts: Mapping[str, int]) -> Any:
 
 
 def _copy(data: Any, content: Any) -> Any:
-    """Return content as data of the same sort, at the same lines."""
+    """Return content in a container of the same type, with the same line numbers."""
     match data:
         case Table():
             table = Table(content, line=data.line)
@@ -322,15 +326,15 @@ def _fill(content: Table, sections: list[tuple[str, Any, int]]) -> None:
 
 
 class _Factors:
-    """Rewrites levels of counts as what they set."""
+    """Rewrites levels that set the count of a machine as levels that set the sections that differ with the count."""
 
     def __init__(self, written: Written) -> None:
         self._written = written
         self.base = _world(written, written.counts)
-        """What there is without a level."""
+        """All sections without any level applied."""
 
     def rewritten(self, content: Any) -> Any:
-        """Return factors, or the levels of one, with the counts in them replaced."""
+        """Return factors, or the levels of a factor, with the counts replaced."""
         if not isinstance(content, Table):
             return content
         found = Table(line=content.line)
@@ -354,7 +358,7 @@ class _Factors:
         return found
 
     def _sets(self, name: str, count: Any, line: int) -> Table:
-        """Return what differs from the base where a machine has another count."""
+        """Return the sections that differ from the base document if a machine has a different count."""
         world = _world(self._written, {**self._written.counts, name: count})
         sets = Table(line=line)
         for group, each in {**self.base, **world}:

@@ -1,8 +1,7 @@
-"""Read YAML 1.2 text into plain data that remembers its lines.
+"""Read YAML 1.2 text into plain data with line numbers.
 
-The tree is built from ruamel.yaml's event stream, so that depth, size and aliases are bounded while reading; nothing is
-ever constructed from a tag. Words are words: only `true` and `false` are booleans, `on` and `off` are text. What the
-data means is decided elsewhere.
+The tree is built from ruamel.yaml's event stream, so depth, size and aliases are limited during parsing; tags never
+construct objects. Only `true` and `false` are booleans; `on` and `off` are text. Other modules interpret the data.
 """
 
 import re
@@ -28,16 +27,17 @@ from iolab.experiment.reading.problems import Problems, note_syntax
 from iolab.locale import Phrase, Text
 
 MOST_BYTES = 64 * 1024
-"""Largest file: 1000 lines and more. Measured: the densest YAML of this size is read in 0.6 s, in pure Python."""
+"""Maximum file size, enough for more than 1000 lines. Measured: the densest YAML of this size is read in 0.6 s, in pure
+Python."""
 
 MOST_DEPTH = 40
-"""Deepest nesting; the language itself needs 12 levels."""
+"""Maximum nesting depth; the language itself needs 12 levels."""
 
 MOST_NODES = 30_000
-"""Most values after aliases are expanded."""
+"""Maximum number of values after alias expansion."""
 
 MOST_DIGITS = 40
-"""Longest number; quantities end at 2^63."""
+"""Maximum number of digits; quantities are below 2^63."""
 
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 
@@ -52,7 +52,7 @@ _WORDS: dict[str, bool | None] = {
 
 
 class Table(dict[str, Any]):
-    """A mapping that knows the line of each key; otherwise a plain dict."""
+    """A dict that stores the line of each key."""
 
     __slots__ = ("line", "lines", "texts")
 
@@ -61,11 +61,11 @@ class Table(dict[str, Any]):
         self.line = line
         self.lines: dict[str, int] = {}
         self.texts: dict[str, str] = {}
-        """How a number was written, where that differs from how Python prints it."""
+        """Original spelling of numbers, if it differs from Python's."""
 
 
 class Items(list[Any]):
-    """A sequence that knows the line of each item; otherwise a plain list."""
+    """A list that stores the line of each item."""
 
     __slots__ = ("line", "lines", "texts")
 
@@ -88,7 +88,7 @@ def line_of(container: object, key: object, default: int = 0) -> int:
 
 
 def written(container: Any, key: Any) -> object:
-    """Return the value at a key; a number as the text it was written in."""
+    """Return the value at a key; numbers are returned in their original spelling."""
     if isinstance(container, Table | Items) and key in container.texts:
         return container.texts[key]
     return container[key]
@@ -98,11 +98,14 @@ TOP_KEYS = Phrase("check.lab-and-measure")
 
 
 class Unreadable(Exception):
-    """Reading must stop; the problem is noted."""
+    """Raised to stop reading; the problem is already reported."""
 
 
 def read(data: bytes, problems: Problems, keys: Text = TOP_KEYS) -> Table | None:
-    """Return the document's top mapping, which has such keys; on anything else note the problem and return None."""
+    """Return the top-level mapping of a document, or report a problem and return None.
+
+    `keys` describes the expected keys, for the message.
+    """
     text = _decoded(data, problems)
     if text is None:
         return None
@@ -122,7 +125,7 @@ def read(data: bytes, problems: Problems, keys: Text = TOP_KEYS) -> Table | None
         AttributeError,
         TypeError,
     ) as error:
-        # The parser itself stumbled; the user must still get a place to look at, not a traceback.
+        # An error inside the parser itself: the user must get a position, not a traceback.
         problems.add(
             1,
             Phrase("check.reading-yaml"),
@@ -200,18 +203,18 @@ class _Open:
     content: Table | Items
     anchor: str | None
     key: str | None = None
-    """The key that waits for its value."""
+    """The key whose value is read next."""
     nodes: int = 1
 
 
 @dataclass
 class _Builder:
-    """Turns events into data, within the limits."""
+    """Builder that converts events to data, within the limits."""
 
     problems: Problems
     stack: list[_Open] = field(default_factory=list)
     anchors: dict[str, tuple[Any, int]] = field(default_factory=dict)
-    """Anchor to the finished value and its count of nodes."""
+    """Complete value of each anchor, and the value's number of nodes."""
     nodes: int = 0
     top: Any = None
     documents: int = 0

@@ -1,6 +1,6 @@
-"""What may be written where, read off the pydantic models: the places a dotted path can name, and words for messages.
+"""Derive the valid keys and values from the pydantic models: the places of dotted paths, and descriptions for messages.
 
-The models are the only statement of the language; nothing here knows a key, or a kind of measure, by name.
+The models are the only definition of the language; this module contains no key or measure kind by name.
 """
 
 import ast
@@ -17,9 +17,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from iolab.experiment.model.instruments import Registered
-from iolab.experiment.model.links import ADDRESS_ALLOWED, Address, Link, Volume
+from iolab.experiment.model.links import ADDRESS_ALLOWED, Address, Link
 from iolab.experiment.model.machines import Host, Netns, Vm
 from iolab.experiment.model.quantities import PortRef, Quantity
+from iolab.experiment.model.volumes import Volume
 from iolab.frozen import frozen
 from iolab.locale import Phrase, Text
 from iolab.registry.registry import measure_kinds
@@ -27,10 +28,10 @@ from iolab.registry.registry import measure_kinds
 
 @cache
 def models() -> Mapping[str, Mapping[str, type[BaseModel]]]:
-    """Return group of sections to kind to model; links and volumes have one kind.
+    """Return a mapping from section group to kind to model; links and volumes have one kind.
 
     Raises:
-        UnsupportedError: a kind of measure of another package cannot be loaded.
+        UnsupportedError: a measure kind of a different package cannot be loaded.
     """
     return {
         "machines": {"host": Host, "netns": Netns, "vm": Vm},
@@ -42,13 +43,13 @@ def models() -> Mapping[str, Mapping[str, type[BaseModel]]]:
 
 @cache
 def described_models() -> Mapping[str, Mapping[str, type[BaseModel]]]:
-    """Return `models`, each field with its docstring as its description.
+    """Return `models` with the docstring of each field as its description.
 
-    Pydantic's use_attribute_docstrings would read the sources of all models at every start, whether or not a schema
-    is wanted.
+    Pydantic's use_attribute_docstrings would parse the sources of all models at every start, even if no schema is
+    needed.
 
     Raises:
-        UnsupportedError: a kind of measure of another package cannot be loaded.
+        UnsupportedError: a measure kind of a different package cannot be loaded.
     """
     tops = [model for group in models().values() for model in group.values()]
     for model in dict.fromkeys(
@@ -78,24 +79,24 @@ def _describe_fields(model: type[BaseModel]) -> None:
 
 @frozen
 class Lost:
-    """A path that leads nowhere."""
+    """A path that does not resolve."""
 
     depth: int
-    """Index of the word that no key fits."""
+    """Index of the first word that matches no key."""
     word: str
-    """That word."""
+    """The word that matches no key."""
     known: tuple[str, ...]
-    """What could stand in its place."""
+    """Valid words at that position."""
 
 
 @cache
 def keys(model: type[BaseModel]) -> Mapping[str, Any]:
-    """Return a model's keys as written in the file, each with its annotation."""
+    """Return the keys of a model as written in the file, each with its annotation."""
     return {info.alias or name: info.rebuild_annotation() for name, info in model.model_fields.items()}
 
 
 def members(annotation: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Yield the alternatives of an annotation, without None, each with the metadata that holds for it."""
+    """Yield the alternatives of an annotation, without None, each with its metadata."""
     if get_origin(annotation) is Annotated:
         inner, *marks = get_args(annotation)
         inner = next((mark.choices() for mark in marks if isinstance(mark, Registered)), inner)
@@ -112,10 +113,10 @@ def members(annotation: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
 
 
 def locate(annotation: Any, words: tuple[str, ...], depth: int = 0) -> tuple[str, ...] | Lost:
-    """Return the keys that lead from a place to the one named by `words`, or where they get lost.
+    """Return the keys from a place to the place that `words` names, or the position of the first invalid word.
 
-    A mapping of single values (settings, addresses) takes all words left as one key, since such keys hold dots. In one
-    of models a key with dots (machine.port) is as long as it must be for the rest to name a place.
+    In a mapping of single values (settings, addresses) all remaining words form one key, because such keys contain
+    dots. In a mapping of models, a key with dots (machine.port) takes as many words as the rest of the path requires.
     """
     if not words:
         return ()
@@ -156,13 +157,13 @@ def _locate_in(member: Any, words: tuple[str, ...], depth: int) -> tuple[str, ..
 
 
 def _locate_below_key(key: Any, value: Any, words: tuple[str, ...], depth: int) -> tuple[str, ...] | Lost:
-    """Return the keys from a mapping of models on, whose own key may be several words: those of a port are."""
+    """Return the keys below a mapping of models whose key may consist of several words, as port names do."""
     least = 2 if key is PortRef and words[0] != "*" else 1
     lost = Lost(depth, words[0], ())
     for count in range(least, len(words) + 1):
         rest = words[count:]
         if not rest and count > least and not (key is PortRef and words[-1].isdecimal()):
-            break  # a mistake in the last word, not a longer key; interfaces of VLANs alone end in a number
+            break  # an error in the last word, not a longer key: only names of VLAN interfaces end in a number
         found = locate(value, rest, depth + count)
         if not isinstance(found, Lost):
             return (".".join(words[:count]), *found)
@@ -177,7 +178,7 @@ def _is_single(member: Any) -> bool:
 
 
 def annotation_at(annotation: Any, place: tuple[str | int, ...]) -> Any:
-    """Return the annotation of a place in data, or None where the models know no such place."""
+    """Return the annotation of a place in data, or None if no model has such a place."""
     if not place:
         return annotation
     for member, _ in members(annotation):
@@ -195,7 +196,7 @@ def annotation_at(annotation: Any, place: tuple[str | int, ...]) -> Any:
 
 
 def allowed(annotation: Any) -> Text:
-    """Return in words what may be written at a place."""
+    """Return a description of the valid values at a place."""
     options: list[Text] = list(
         dict.fromkeys(_in_words(member, metadata) for member, metadata in members(annotation))
     )
@@ -208,7 +209,7 @@ def allowed(annotation: Any) -> Text:
 
 
 def choices(annotation: Any) -> tuple[str, ...]:
-    """Return the words of a closed set that may stand at a place; empty where it is open."""
+    """Return the valid words at a place if they form a closed set; otherwise empty."""
     words = [
         word
         for member, _ in members(annotation)
@@ -261,7 +262,7 @@ _PLAIN: Mapping[object, Text] = {
 
 
 def _bounded(what: Text, metadata: tuple[Any, ...]) -> Text:
-    """Return in words what a value may be, with the bounds that its marks set."""
+    """Return a description of valid values with the bounds in the metadata."""
     low: object = None
     high: object = None
     for mark in metadata:
@@ -277,7 +278,7 @@ def _bounded(what: Text, metadata: tuple[Any, ...]) -> Text:
 
 
 def models_within(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """Yield the models within a model, outer ones first."""
+    """Yield the models within a model, outer models first."""
     for annotation in keys(model).values():
         for part in models_in(annotation):
             yield part
@@ -285,7 +286,7 @@ def models_within(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models that an annotation names."""
+    """Yield the models in an annotation."""
     for member, _ in members(annotation):
         if isinstance(member, type) and issubclass(member, BaseModel):
             yield member
@@ -296,7 +297,7 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def quantity(annotation: Any) -> Quantity | None:
-    """Return the quantity that an annotation, or the items of its list, stands for."""
+    """Return the quantity of an annotation, or of the items of its list."""
     for member, metadata in members(annotation):
         if get_origin(member) is tuple:
             return quantity(get_args(member)[0])
@@ -307,7 +308,7 @@ def quantity(annotation: Any) -> Quantity | None:
 
 
 def default(info: FieldInfo) -> Any:
-    """Return what holds where a key is absent, as it would be written; None where that is nothing."""
+    """Return the default of a key in file syntax; None if there is no default."""
     if info.is_required():
         return None
     value = info.get_default(call_default_factory=True, validated_data={})

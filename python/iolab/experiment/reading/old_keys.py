@@ -1,4 +1,4 @@
-"""Keys of an experiment file by their old names, renamed before anything else reads them."""
+"""Rename old keys of an experiment file before any other module reads them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,13 +8,16 @@ from iolab.experiment.reading.problems import Problems
 from iolab.locale import Phrase, Text
 
 LAB, MEASURE, FACTORS = "lab", "measure", "factors"
-"""Keys of the document below which keys are renamed."""
+"""Top-level keys below which keys are renamed."""
 
 GROUPS = ("machines", "links", "volumes")
 
 
 def rename_keys(document: Table, problems: Problems, *, stored: bool) -> None:
-    """Give the keys of a document their names of today; of a `stored` one without a notice, and for ever."""
+    """Rename the keys of a document to their current names.
+
+    Old keys of a `stored` document are renamed without a notice, in every later version.
+    """
     if next(aliases(Sort.YAML_KEY), None) is None:
         return
     renaming = _Renaming(document, problems, stored=stored)
@@ -24,18 +27,18 @@ def rename_keys(document: Table, problems: Problems, *, stored: bool) -> None:
 
 
 def with_new_words(path: str) -> Iterator[str]:
-    """Yield what a path of a factor may be today: tcp.OLD is tcp.NEW. The factor keeps the name that it was given."""
+    """Yield the possible current spellings of a factor path: tcp.OLD becomes tcp.NEW. The factor keeps its name."""
     words = path.split(".")
     place = (LAB, *words) if words[0] in GROUPS else (MEASURE, *words)
     for row in aliases(Sort.YAML_KEY):
         pattern = (*row.within.split("."), row.old)
         if len(place) >= len(pattern) and _fits(place[: len(pattern)], pattern):
-            at = len(pattern) - 2  # in the path, which has no first word of the document
+            at = len(pattern) - 2  # index in the path, which lacks the first word of the place
             yield ".".join((*words[:at], row.new, *words[at + 1 :]))
 
 
 class _Renaming:
-    """One document."""
+    """The renaming of keys in one document."""
 
     def __init__(self, document: Table, problems: Problems, *, stored: bool) -> None:
         self._document = document
@@ -57,7 +60,7 @@ class _Renaming:
             self.below(value, (*place, key))
 
     def factors(self, node: object) -> None:
-        """Rename the keys of the values that levels set, wherever in the factors a path names their place."""
+        """Rename the keys in the values of levels, according to the place that the factor's path names."""
         if not isinstance(node, Table):
             return
         for key, value in node.items():
@@ -70,7 +73,7 @@ class _Renaming:
                 self.factors(level)
 
     def _path(self, place: tuple[str, ...], line: int) -> None:
-        """Say that a path has an old name; one that is no longer accepted is a problem."""
+        """Report that a path uses an old name; if the name is no longer accepted, report a problem."""
         for row in aliases(Sort.YAML_KEY):
             pattern = (*row.within.split("."), row.old)
             kinds = ("", self._kind_at(place))
@@ -83,7 +86,8 @@ class _Renaming:
                 self._refuse(row, line)
 
     def _kind_at(self, place: tuple[str, ...]) -> object:
-        """Return the kind of the machine or measure in which a place is; ANY where it is in several."""
+        """Return the kind of the machine or measure that contains a place; ANY if the place matches several machines or
+        measures."""
         node: object = self._document
         for word in place[: 2 if place[0] == MEASURE else 3]:
             if word == ANY:
@@ -126,14 +130,14 @@ class _Renaming:
 
 
 def _levels(value: object) -> Sequence[object]:
-    """Return the values of levels: of a list its items, of a mapping of labels what is at each."""
+    """Return the values of levels: the items of a list, or the values of a mapping from labels."""
     if isinstance(value, Items):
         return list(value)
     return list(value.values()) if isinstance(value, Mapping) else []
 
 
 def _fits(place: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a place is what a pattern says; a `*` that a path itself has stands for any name, too."""
+    """Whether a place matches a pattern; a `*` in the path matches any name, too."""
     return len(place) == len(pattern) and all(
         want in (ANY, word) or word == ANY for word, want in zip(place, pattern, strict=True)
     )
@@ -160,6 +164,15 @@ _INSTEAD: Mapping[str, Mapping[str, Text]] = {
         "rate": Phrase("check.write-shape"),
         "bandwidth": Phrase("check.write-shape"),
     },
+    "volumes": {
+        "path": Phrase("check.write-folder"),
+        "disk": Phrase("check.write-device"),
+        **dict.fromkeys(("portal", "iqn", "lun", "nqn"), Phrase("check.write-target")),
+    },
+    "machines.disks": {
+        word: Phrase("check.write-volume", key=key)
+        for word, key in (("device", "device"), ("folder", "folder"), ("path", "folder"))
+    },
     "machines.kind": {
         **dict.fromkeys(("docker", "container", "namespace", "lxc"), Phrase("check.write-netns")),
         **dict.fromkeys(("qemu", "kvm", "guest"), Phrase("check.write-vm")),
@@ -171,5 +184,5 @@ _INSTEAD: Mapping[str, Mapping[str, Text]] = {
 
 
 def instead(place: str, word: object) -> Text:
-    """Return what to write for another tool's word at a place of the document, or nothing."""
+    """Return the advice for a word of a different tool at a place in the document, or an empty text."""
     return _INSTEAD.get(place, {}).get(str(word), "")

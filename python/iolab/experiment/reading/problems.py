@@ -1,4 +1,4 @@
-"""Collect everything that is wrong with an experiment file, each with its line, and name the nearest valid word."""
+"""Collect all problems of an experiment file, each with its line, and suggest the closest valid word."""
 
 import re
 from collections.abc import Iterable
@@ -13,19 +13,19 @@ from iolab.errors import InputError, Problem
 from iolab.locale import ENGLISH, Phrase, Text
 
 SHOWN = 100
-"""Problems told at once; a file with more has one cause that repeats."""
+"""Maximum number of reported problems; larger numbers of problems usually have a single cause."""
 
 
 class Problems:
-    """The problems of one file, in the order of their lines, none twice."""
+    """The problems of one file, ordered by line, without duplicates."""
 
     def __init__(self, source: str) -> None:
         self.source = source
-        """The file's name, as the user sees it."""
+        """The file name as the user knows it."""
         self._found: dict[Problem, int] = {}
 
     def add(self, line: int, doing: Text, seen: object, allowed: Text, advice: Text = "") -> None:
-        """Note one problem; `doing` names the place in the document. What has no line is said of the first."""
+        """Add a problem; `doing` names the place in the document. A problem without a line gets the first line."""
         where = f"{self.source}:{line or 1}"
         shown = Line(seen.code, **seen.parameters) if isinstance(seen, Phrase) else show(seen)
         self._found.setdefault(Problem(where, doing, shown, allowed, advice), line)
@@ -37,7 +37,7 @@ class Problems:
         return len(self._found)
 
     def error(self) -> InputError:
-        """Return the exception that tells them all."""
+        """Return the exception that lists all problems."""
         ordered = sorted(self._found, key=lambda problem: self._found[problem])
         if len(ordered) > SHOWN:
             left = len(ordered) - SHOWN
@@ -52,29 +52,29 @@ class Problems:
         return InputError(ordered)
 
     def stop_if_any(self) -> None:
-        """Raise `InputError` when something was found."""
+        """Raise `InputError` if there are problems."""
         if self:
             raise self.error()
 
 
 class Line(Phrase):
-    """A phrase that is cut off as a value is: never longer than a line."""
+    """A phrase that is truncated to the length of a line."""
 
     __slots__ = ()
 
     def say(self, language: str = ENGLISH) -> str:
-        """Return it in a language."""
+        """Return the text in a language."""
         return show(super().say(language))
 
 
 def show(value: object) -> str:
-    """Return a value as short text, as the user wrote it (flow style); never longer than a line."""
+    """Return a value as short text in flow style, as the user wrote it, truncated to one line."""
     text = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in compact(value))
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def compact(value: object, budget: int = 200) -> str:
-    """Return a value in YAML's flow style, on one line; cut off after about `budget` characters."""
+    """Return a value in YAML's flow style, on one line, truncated to about `budget` characters."""
     if isinstance(value, dict):
         return (
             "{"
@@ -88,7 +88,7 @@ def compact(value: object, budget: int = 200) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and value.bit_length() > 1000:
-        return "a very long number"
+        return str(Phrase("check.very-long-number"))
     text = str(value)
     return text if len(text) <= budget else f"{text[:budget]}..."
 
@@ -105,7 +105,7 @@ def _joined(parts: Iterable[str], budget: int) -> str:
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> Text:
-    """Return "did you mean 'x'?" for the nearest known word, or nothing."""
+    """Return "did you mean 'x'?" for the closest known word, or an empty text."""
     text = str(word)[:80]
     known = list(known)
     folded = {item.lower().replace("_", "-"): item for item in known}
@@ -121,7 +121,7 @@ def listed(words: Iterable[str], most: int = 40) -> Text:
 
 
 RESERVED = frozenset({"machines", "links", "volumes", "measure", "factors", "lab", "value", "none", "all"})
-"""Names that mean something else where a machine, link, volume or measure is named."""
+"""Reserved words, which cannot name a machine, link, volume or measure."""
 
 PORT_ALLOWED = Phrase("check.end-of-a-link-by-name")
 
@@ -133,12 +133,12 @@ _PORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", re.ASCII)
 
 
 def is_port(name: str) -> bool:
-    """Tell whether the kernel takes this as an interface's name (IFNAMSIZ: 15 characters)."""
+    """Whether the kernel accepts a name as an interface name (IFNAMSIZ: 15 characters)."""
     return _PORT.fullmatch(name) is not None
 
 
 def name_problem(name: str, *, short: bool) -> Text:
-    """Return what a name must be where it is not; `short` names become parts of interface names."""
+    """Return the rule that a name violates, or an empty text; `short` is set if interface names contain the name."""
     if not (_SHORT if short else _LONG).fullmatch(name):
         if short:
             return Phrase("check.interface-name-of-at-most", most=15)
@@ -147,7 +147,7 @@ def name_problem(name: str, *, short: bool) -> Text:
 
 
 def note_syntax(error: YAMLError, text: str, problems: Problems) -> None:
-    """Note what keeps a text from being read as YAML, at its line, with advice."""
+    """Report the YAML syntax error of a text at its line, with advice."""
     if not isinstance(error, MarkedYAMLError):
         problems.add(
             1, Phrase("check.reading-yaml"), str(error).splitlines()[0][:200], Phrase("check.allowed-yaml")
@@ -175,11 +175,11 @@ def note_syntax(error: YAMLError, text: str, problems: Problems) -> None:
 
 
 def _quote_opened(error: MarkedYAMLError, text: str, line: int) -> int | None:
-    """Return the line of the quote that is not closed before `line`, where that is why the text cannot be read."""
+    """Return the line of an unclosed quote before `line` if this quote causes the syntax error."""
     ended = "unexpected end of stream" in str(error.problem) or "document separator" in str(error.problem)
     if "quoted scalar" in str(error.context) and ended and error.context_mark:
         return int(error.context_mark.line) + 1
-    # The quote may have been closed by the one that was to open the next text.
+    # The next opening quote may have closed the unclosed one.
     reader = YAML(typ="safe", pure=True)
     with suppress(YAMLError):
         for token in reader.scan(text):

@@ -1,4 +1,4 @@
-"""One section of an experiment (a machine, a link, a volume or a measure): plain data to its model, or its problems."""
+"""Validate one section of an experiment (a machine, link, volume or measure): plain data to a model, or problems."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,11 +18,11 @@ from iolab.registry.registry import instrument_kinds, package_behind
 from iolab.units import UnitError
 
 MISSING = object()
-"""Stands for a value that is not there."""
+"""Object that represents a missing value."""
 
 
 def tables(tree: Mapping[str, Any]) -> dict[Section, Any]:
-    """Return the sections of a base document, in the order written."""
+    """Return the sections of a base document, in file order."""
     lab = tree.get("lab") or {}
     groups = {group: lab.get(group) or {} for group in ("machines", "links", "volumes")} | {
         "measure": tree.get("measure") or {}
@@ -31,7 +31,7 @@ def tables(tree: Mapping[str, Any]) -> dict[Section, Any]:
 
 
 def model_of(section: Section, data: object) -> type[BaseModel] | None:
-    """Return the model that a section's data must fit; None while its kind is missing or unknown."""
+    """Return the model for a section's data; None if its kind is missing or unknown."""
     kinds = models()[section.group]
     if "" in kinds:
         return kinds[""]
@@ -40,7 +40,10 @@ def model_of(section: Section, data: object) -> type[BaseModel] | None:
 
 
 def validated(section: Section, data: object, *, stored: bool) -> BaseModel | None:
-    """Return the model of a section's data; None when something is wrong with it. `stored`: it is that of a run."""
+    """Return the validated model of a section's data; None if it is invalid.
+
+    `stored` is set if the data comes from a run folder.
+    """
     model = model_of(section, data)
     if model is None:
         return None
@@ -51,7 +54,7 @@ def validated(section: Section, data: object, *, stored: bool) -> BaseModel | No
     except Exception as error:
         if package_behind(error) is None:
             raise
-        return None  # `check` says so
+        return None  # `check` reports the problem
 
 
 def check(
@@ -63,7 +66,7 @@ def check(
     stored: bool,
     partial: bool = False,
 ) -> BaseModel | None:
-    """Return the model of a section's data, or note what is wrong; `partial` does not mind absent keys."""
+    """Return the model of a section's data, or report the problems; `partial` allows missing keys."""
     if not isinstance(data, Mapping):
         what = (
             Phrase("check.mapping-with-kind", kind=next(iter(models()[section.group])))
@@ -129,7 +132,7 @@ def _note_kind(
 
 
 def _place(data: Any, detail: ErrorDetails) -> tuple[str | int, ...]:
-    """Return where in the data an error is: pydantic's location without the names of union members."""
+    """Return the place of an error in the data: pydantic's location without the names of union members."""
     place: list[str | int] = []
     for word in detail["loc"]:
         inner = _inside(data, word)
@@ -177,7 +180,7 @@ def _note(
         return
     if detail["type"] == "extra_forbidden":
         known = _siblings(model, place, outer)
-        of_group = instead(section.group, last) if len(place) == 1 else ""
+        of_group = instead(section.group if len(place) == 1 else f"{section.group}.{place[0]}", last)
         near = of_group or did_you_mean(last, known)
         problems.add(
             line, doing, Phrase("check.the-key", key=last), Phrase("check.the-keys", keys=listed(known)), near
@@ -191,7 +194,7 @@ def _note(
     if isinstance(cause, UnitError):
         problems.add(line, doing, seen, cause.allowed, cause.advice)
         return
-    if cause is not None and str(cause):  # the word of a validator of another package
+    if cause is not None and str(cause):  # text from a validator of a different package
         problems.add(line, doing, seen, str(cause))
         return
     annotation = annotation_at(model, place)
@@ -203,7 +206,7 @@ def _note(
 
 
 def _note_instrument(seen: object, line: int, doing: Text, problems: Problems) -> None:
-    """Note an instrument whose kind is missing or unknown."""
+    """Report an instrument whose kind is missing or unknown."""
     kinds = tuple(instrument_kinds())
     if isinstance(seen, Mapping) and "kind" not in seen:
         problems.add(
@@ -223,7 +226,7 @@ def _note_instrument(seen: object, line: int, doing: Text, problems: Problems) -
 def _siblings(
     model: type[BaseModel], place: tuple[str | int, ...], outer: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """Return the keys that may stand at a place; those of the kind that is written there, where kinds differ."""
+    """Return the valid keys at a place; if they depend on the kind, the keys for the given kind."""
     found = [
         keys(member)
         for member, _ in members(annotation_at(model, place[:-1]))

@@ -1,1 +1,1 @@
-"""Names of one section in another: that they lead somewhere, in every cell."""
+"""Check the references between sections in every cell."""

@@ -1,4 +1,4 @@
-"""Names by which parts of a lab refer to each other: machines to their parents, links to ports, shapes to addresses."""
+"""Check the references between parts of a lab: machines to parents, links to ports, shapes to addresses."""
 
 from collections import Counter
 
@@ -9,18 +9,15 @@ from iolab.experiment.model.machines import Machine, Netns, Ready
 from iolab.experiment.reading.problems import PORT_ALLOWED, is_port, listed
 from iolab.experiment.references.link_references import check_over, check_shape
 from iolab.experiment.references.view import Place, View
+from iolab.experiment.references.volume_references import check_volumes
 from iolab.locale import Phrase
 
 
 def check_lab(view: View) -> None:
-    """Note every name in a lab that leads nowhere, and what it says twice."""
+    """Report unresolved names in a lab, and names or addresses that are used twice."""
     _check_machines(view)
     _check_tree(view)
-    for name, volume in view.lab.volumes.items():
-        if volume.on is not None and volume.on not in view.lab.machines:
-            view.add(
-                Section("volumes", name), ("on",), volume.on, view.lab.machines, Phrase("check.a-machine")
-            )
+    check_volumes(view)
     _check_ends(view)
     for name, link in view.lab.links.items():
         section = Section("links", name)
@@ -149,7 +146,8 @@ def _check_ends(view: View) -> None:
 
 
 def _joins_children(view: View, link: Link, parent: str) -> bool:
-    """Tell whether a link joins a parent's port to its children: the parent bridges it with the port's other link."""
+    """Whether a link joins a port of a parent to the parent's children: the parent bridges this link with the port's
+    other link."""
     others = {end.machine for end in link.ends} - {parent}
     return bool(others) and all(
         view.lab.machines[name].on == parent for name in others & view.lab.machines.keys()
@@ -166,17 +164,17 @@ def _check_addresses(view: View) -> None:
 
 
 MODES = {"macvlan": ("bridge",), "ipvlan": ("l2", "l3", "l3s")}
-"""What macvlans and ipvlans on one interface can be."""
+"""Modes of macvlan and ipvlan interfaces on one parent interface."""
 
 
 ONE_READY = Phrase("check.one-of-listens-prints-succeeds")
 
 LONGEST_START_NS = 50_000_000_000
-"""Of a service: the agent waits no longer for what makes a part of the lab."""
+"""Maximum time for the start of a service, because the agent does not wait longer for a resource."""
 
 
 def check_standing(view: View, section: Section, machine: Machine) -> None:
-    """Note what is wrong with what stands on a machine."""
+    """Report problems of a machine's files, changes and services."""
     for name, change in machine.run.items():
         for key in ("do", "undo", "check"):
             if change is not None and (words := getattr(change, key)) and not words[0]:
@@ -206,7 +204,7 @@ def check_standing(view: View, section: Section, machine: Machine) -> None:
 
 
 def check_ready(view: View, section: Section, place: Place, ready: Ready) -> None:
-    """Note it when a program is ready by more than one thing."""
+    """Report a readiness condition with more than one key."""
     given = [ready.listens is not None, ready.prints is not None, bool(ready.succeeds)]
     if sum(given) > 1:
         view.say(section, place, Phrase("check.several-of-them", count=sum(given)), ONE_READY)

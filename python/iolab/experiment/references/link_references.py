@@ -1,6 +1,7 @@
-"""Links over other links: which port carries each end, and those with nothing between, whose ports are the ones below.
+"""Check links over other links: the port below each end, and plain links, whose ports are the ports below.
 
-`tunnel: none` beside `vxlan` is the same lab without a tunnel: what names a port of that link means the port below.
+A factor may vary `tunnel` over `none` and `vxlan`. With `none`, the link is plain, and its ports stand for the ports
+below.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,20 +16,20 @@ from iolab.registry.qdiscs import QDISCS
 from iolab.units import ETHERNET_HEADER_BYTES
 
 PAIRS = ("gre", "gretap")
-"""Tunnels that have two ends."""
+"""Tunnel types with exactly two ends."""
 
 KEEPS = ("vlan", "wire", "host_offload", "cable", "join", "mode")
-"""Keys of a link that only one of interfaces or cables has."""
+"""Link keys that are valid only for interfaces without a link below, or for cables."""
 
 OF_ITS_OWN = (*KEEPS, "mtu", "offload", "shape", "addresses", "id", "hash")
-"""Keys of a link that mean nothing where its ports are those below."""
+"""Link keys that are not valid for a plain link, whose ports are those below."""
 
 POLICIES = ("balance-xor", "802.3ad", "balance-tlb")
-"""Modes of a bond that choose a link by a packet's addresses."""
+"""Bonding modes that use the transmit hash policy."""
 
 
 def check_over(view: View, section: Section, link: Link) -> None:
-    """Note what a link over others lacks, or says in vain."""
+    """Report missing, conflicting and unused keys of a link over other links."""
     if not link.over:
         for key, value in (("tunnel", link.tunnel), ("bond", link.bond)):
             if value is not None:
@@ -64,7 +65,7 @@ def check_over(view: View, section: Section, link: Link) -> None:
 
 
 def _deep(links: Mapping[str, Link], name: str) -> set[str]:
-    """Return every link below a link."""
+    """Return all links below a link."""
     found: set[str] = set()
     waiting = [name]
     while waiting:
@@ -117,7 +118,7 @@ def _check_keys(view: View, section: Section, link: Link) -> None:
 
 
 def _senseless(link: Link) -> Iterator[tuple[str, Text, Text]]:
-    """Give what does not go together, by its key: what was seen, and what is allowed."""
+    """Yield conflicting settings, each with its key, its value, and the allowed values."""
     if link.tunnel in PAIRS and len(link.ends) > 2:
         yield (
             "tunnel",
@@ -157,26 +158,26 @@ def _senseless(link: Link) -> Iterator[tuple[str, Text, Text]]:
 
 
 QDISC_KEYS = ("burst", "limit", "latency", "gso_max_segs", "classes", "default")
-"""Keys of a shape that not every queueing discipline takes."""
+"""Shape keys that not every queueing discipline supports."""
 
 CLASS_KEYS = ("parent", "burst", "cburst", "quantum", "leaf")
-"""Keys of a class that not every queueing discipline with classes takes."""
+"""Class keys that not every classful queueing discipline supports."""
 
 SHORTEST_FRAME = 60
-"""Without its checksum, of a link whose MTU is found later [bytes]."""
+"""Minimum frame size without its checksum, for a link whose MTU is determined later [bytes]."""
 
 WHOLE_BUCKETS = ("tbf", "pacer")
-"""Disciplines whose `burst` holds a whole frame: tbf drops what is longer."""
+"""Disciplines whose `burst` must hold a whole frame: tbf drops larger frames."""
 
 LEAST_BPS = 8
-"""tc keeps rates in whole bytes per second."""
+"""Minimum rate: tc stores rates in whole bytes per second."""
 
 DEEPEST = 7
-"""Classes below each other, under the port's own (TC_HTB_MAXDEPTH is 8)."""
+"""Maximum depth of classes below the port's root class (TC_HTB_MAXDEPTH is 8)."""
 
 
 def check_shape(view: View, section: Section, link: Link, shape: Shape) -> None:
-    """Note what is wrong with the shape of a link."""
+    """Report problems in the shape of a link."""
     if shape.at not in link.ends:
         view.add(section, ("shape", "at"), shape.at, link.ends, Phrase("check.end-of-link"))
     _check_discipline(view, section, link, shape)
@@ -196,7 +197,7 @@ def check_shape(view: View, section: Section, link: Link, shape: Shape) -> None:
 
 
 def _check_discipline(view: View, section: Section, link: Link, shape: Shape) -> None:
-    """Note a rate that is missing, and keys that the queueing discipline does not take."""
+    """Report a missing rate, and keys that the queueing discipline does not support."""
     row = QDISCS[shape.qdisc]
     if shape.rate is None and row.takes_rate:
         view.say(
@@ -229,7 +230,7 @@ def _check_discipline(view: View, section: Section, link: Link, shape: Shape) ->
 
 
 def _check_frames_fit(view: View, section: Section, link: Link, shape: Shape) -> None:
-    """Note a queue or a bucket too small for a full frame of the link, and a rate too low for tc."""
+    """Report queues and buckets that are too small for a full frame of the link, and rates below the minimum of tc."""
     frame_bytes = SHORTEST_FRAME if link.mtu is None else link.mtu + ETHERNET_HEADER_BYTES
     allowed = Phrase("check.at-least-one-frame", frame_bytes=frame_bytes)
     if shape.limit is not None and shape.limit < frame_bytes:
@@ -295,7 +296,7 @@ def _check_class(view: View, section: Section, shape: Shape, name: str, one: Sha
 
 
 def _check_tree(view: View, section: Section, shape: Shape) -> bool:
-    """Note parents that are not there, and classes in a circle or too deep; tell whether the classes are a tree."""
+    """Report unknown parents, and classes that are circular or too deep; return whether the classes form a tree."""
     good, told = True, set[str]()
     for name, one in shape.classes.items():
         place: Place = ("shape", "classes", name, "parent")
@@ -332,7 +333,7 @@ def _check_tree(view: View, section: Section, shape: Shape) -> bool:
 
 
 def _check_sums(view: View, section: Section, shape: Shape) -> None:
-    """Note children above their parent: more than it is sure of together, or one that may have more than it."""
+    """Report children whose total rate exceeds the parent's rate, or whose ceil exceeds the parent's ceil."""
     for above in (None, *shape.classes):
         children = {name: shape.classes[name] for name in shape.below(above)}
         sure = shape.rate_bps if above is None else shape.classes[above].rate

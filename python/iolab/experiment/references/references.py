@@ -1,23 +1,22 @@
-"""Names in the base document that lead nowhere, told even while other mistakes keep its cells from being resolved.
+"""Check names in the base document, even if other errors prevent its cells from being resolved.
 
-Once a file resolves, `references` checks the same and more, in every cell.
+When a file resolves, `check_references` repeats these checks and makes further checks, in every cell.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from iolab.errors import InputError
-from iolab.experiment.experiment import Cell, Experiment, Lab, Section
+from iolab.experiment.experiment import Cell, Experiment, Section
 from iolab.experiment.factors.product import Completion, sample
 from iolab.experiment.factors.resolve import Resolver, resolver_of
-from iolab.experiment.model.machines import Machine
 from iolab.experiment.model.quantities import PortRef
 from iolab.experiment.reading.document import line_of
 from iolab.experiment.reading.problems import Problems, did_you_mean, listed
 from iolab.experiment.references.lab_references import check_lab
 from iolab.experiment.references.view import View, check_measure
-from iolab.frozen import frozen
-from iolab.locale import Phrase, Text
+from iolab.experiment.references.volume_references import idle_volumes, used_volumes, volume_troubles
+from iolab.locale import Phrase
 from iolab.registry.registry import measure_kinds
 
 ENDS = ("from", "to", "on")
@@ -25,7 +24,7 @@ ENDS = ("from", "to", "on")
 
 
 def check_plain_names(tree: Mapping[str, Any], added: Iterable[str], problems: Problems) -> None:
-    """Note machines that are named in the base document but are neither in it nor `added` by a level."""
+    """Report machine names in the base document that neither the document nor a level (`added`) defines."""
     machines = dict.fromkeys([*(tree["lab"].get("machines") or ()), *added])
     if not machines:
         return
@@ -42,7 +41,7 @@ def check_plain_names(tree: Mapping[str, Any], added: Iterable[str], problems: P
 
 
 def _named(tree: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
-    """Yield (place, text, line) of everything that should name a machine."""
+    """Yield (place, text, line) of every value that should name a machine."""
     for name, link in _tables(tree["lab"].get("links")):
         ends = link.get("ends")
         for index, end in enumerate(ends if isinstance(ends, list) else ()):
@@ -67,101 +66,6 @@ def _tables(group: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield from ((name, table) for name, table in group.items() if isinstance(table, Mapping))
 
 
-THIS_COMPUTER = Phrase("check.this-computer")
-
-
-@frozen
-class VolumeTrouble:
-    """A volume that nobody uses, or a disk that a machine cannot have."""
-
-    section: Section
-    """Whose."""
-    place: tuple[str | int, ...]
-    """Where in it."""
-    seen: Text
-    """What is wrong."""
-    allowed: Text
-    """What would be right."""
-    advice: Text
-    """What to do."""
-
-
-def used_volumes(labs: Iterable[Lab]) -> frozenset[str]:
-    """Return the volumes that machines have as disks."""
-    return frozenset(
-        disk.volume for lab in labs for machine in lab.machines.values() for disk in machine.disks
-    )
-
-
-def idle_volumes(lab: Lab, used: Collection[str]) -> Iterator[VolumeTrouble]:
-    """Yield the volumes of a lab that no machine has as a disk, in any cell."""
-    for name in lab.volumes:
-        if name not in used:
-            allowed = Phrase("check.volume-of-some-machine")
-            advice = Phrase("check.give-volume-to-machine", name=name)
-            yield VolumeTrouble(
-                Section("volumes", name), (), Phrase("check.no-machine-uses", name=name), allowed, advice
-            )
-
-
-def volume_troubles(lab: Lab) -> Iterator[VolumeTrouble]:
-    """Yield what is wrong with the disks of a lab, in the order written."""
-    owners: dict[str, str] = {}
-    for name, machine in lab.machines.items():
-        for index, disk in enumerate(machine.disks):
-            section, place = Section("machines", name), ("disks", index, "volume")
-            owner = owners.setdefault(disk.volume, name)
-            if owner != name or disk.volume in (other.volume for other in machine.disks[:index]):
-                yield VolumeTrouble(
-                    section,
-                    place,
-                    Phrase("check.has-already", volume=disk.volume, owner=owner),
-                    Phrase("check.volume-with-one-writer"),
-                    Phrase("check.volume-for-each-machine"),
-                )
-            elif trouble := _far(lab, name, machine, disk.volume):
-                yield VolumeTrouble(section, place, *trouble)
-
-
-def _far(lab: Lab, name: str, machine: Machine, volume: str) -> tuple[Text, Text, Text] | None:
-    """Tell of a volume on another computer than the one that would open it."""
-    found = lab.volumes.get(volume)
-    if found is None or found.export is not None:
-        return None
-    holder = THIS_COMPUTER if found.on is None else _computer(lab, found.on)
-    opener = _opener(lab, name, machine)
-    if holder is None or opener is None or holder == opener:
-        return None
-    seen = Phrase("check.lies-on-while", volume=volume, holder=holder, name=name, opener=opener)
-    place = (
-        Phrase("check.remove-on-from-volume")
-        if opener == THIS_COMPUTER
-        else Phrase("check.write-where-volume-lies", opener=opener)
-    )
-    return seen, Phrase("check.volume-on-same-computer"), place
-
-
-def _opener(lab: Lab, name: str, machine: Machine) -> Text | None:
-    """Return the computer that opens a machine's disks: that of a guest's hypervisor, or its own."""
-    if machine.kind != "vm":
-        return _computer(lab, name)
-    return THIS_COMPUTER if machine.on is None else _computer(lab, machine.on)
-
-
-def _computer(lab: Lab, name: str) -> Text | None:
-    """Return the machine whose kernel a machine is on; None where names lead nowhere, or in a circle."""
-    for _ in range(len(lab.machines) + 1):
-        machine = lab.machines.get(name)
-        if machine is None:
-            return None
-        if machine.kind == "vm" or (machine.kind == "host" and machine.ssh is not None):
-            return name
-        if machine.on is None:
-            return THIS_COMPUTER
-        name = machine.on
-    return None
-
-
 MOVES = {
     "machines": frozenset({"kind", "on", "disks", "count"}),
     "links": frozenset(
@@ -169,17 +73,17 @@ MOVES = {
     ),
     "volumes": frozenset({"on", "export"}),
 }
-"""Keys of each group of the lab that hold names of other sections."""
+"""Keys whose values name other sections, by group of the lab."""
 
 OF_MEASURES = frozenset({"kind", "watch", "instruments"})
-"""The same of every measure; each kind has its own beside them."""
+"""Keys of every measure whose values contain names; each kind adds further keys."""
 
 MOST_WORK = 30_000
-"""Sections looked at while checking references, all combinations together."""
+"""Maximum number of sections that the reference check resolves, over all combinations."""
 
 
 def check_references(experiment: Experiment, problems: Problems) -> None:
-    """Note every reference that leads nowhere, in any cell."""
+    """Report every unresolved reference in any cell."""
     resolver = resolver_of(experiment)
     lab = [section for section in resolver.sections if section.group != "measure"]
     moving = {name for section in lab for name in resolver.factors_of(section, MOVES[section.group])}
@@ -213,7 +117,7 @@ def _view(resolver: Resolver, cell: Cell, lab: list[Section], problems: Problems
     try:
         setup = resolver.written(cell)
     except InputError:
-        return None  # its own section told what is wrong, or `only` leaves such cells out
+        return None  # the section check reported the problem, or `only` excludes such cells
     data = {}
     for section in lab:
         variant = resolver.variant(section, cell)

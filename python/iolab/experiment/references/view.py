@@ -1,4 +1,4 @@
-"""The lab of one combination of levels, with the lines it was read from; what is wrong in it is noted by place."""
+"""The lab of one combination of levels with its line numbers, and functions that report problems in it by place."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,16 +21,16 @@ Place = tuple[str | int, ...]
 
 @frozen
 class View:
-    """The lab of one combination, with the lines it was read from."""
+    """The lab of one combination of levels, with the line numbers of its sections."""
 
     lab: Lab
     """The lab."""
     ports: Mapping[PortRef, str]
-    """machine.port to its link."""
+    """Name of the link of each port, by machine.port."""
     data: Mapping[Section, tuple[Any, int]]
-    """Section to its plain data and line."""
+    """Plain data and first line of each section."""
     problems: Problems
-    """Where all is noted."""
+    """Collection to which problems are added."""
 
     def add(
         self,
@@ -40,7 +40,7 @@ class View:
         known: Iterable[str],
         what: Text,
     ) -> None:
-        """Note a name that leads nowhere."""
+        """Report an unresolved name."""
         words = list(known)
         doing = Phrase("check.resolving", place=".".join(map(str, (section.place, *place))))
         self.problems.add(
@@ -52,19 +52,20 @@ class View:
         )
 
     def say(self, section: Section, place: Place, seen: object, allowed: Text, advice: Text = "") -> None:
-        """Note anything else that is wrong."""
+        """Report a problem other than an unresolved name."""
         doing = Phrase("check.resolving", place=".".join(map(str, (section.place, *place))))
         self.problems.add(self.line(section, place), doing, seen, allowed, advice)
 
     def within(self, section: Section, place: Place, key: str) -> Place:
-        """Return the place of a key of what is written at a place; where a short form stands there, that place."""
+        """Return the place of a key in the mapping at a place; if a short form is written there, return the place of
+        the mapping."""
         data, _ = self.data[section]
         for word in place:
             data = data[word]
         return (*place, key) if isinstance(data, Mapping) else place
 
     def line(self, section: Section, place: Place) -> int:
-        """Return the line of a place in a section, or of what is nearest to it."""
+        """Return the line of a place in a section, or of its closest existing parent."""
         data, line = self.data[section]
         for word in place:
             line = line_of(data, word, line)
@@ -76,7 +77,7 @@ class View:
 
 
 def check_place(view: View, section: Section, place: Place, name: str) -> bool:
-    """Note a name that is neither a machine nor a port of a link."""
+    """Report a name that is neither a machine nor a port of a link; return whether it is valid."""
     ref = PortRef(name)
     if name in view.lab.machines or name in view.ports:
         return True
@@ -100,7 +101,7 @@ def check_place(view: View, section: Section, place: Place, name: str) -> bool:
 
 
 def check_measure(view: View, resolver: Resolver, section: Section, cell: Cell) -> None:
-    """Note every name in a measure that leads nowhere in this lab."""
+    """Report every unresolved name in a measure."""
     try:
         measure = resolver.model(section, cell)
         variant = resolver.variant(section, cell)
@@ -124,13 +125,13 @@ def check_measure(view: View, resolver: Resolver, section: Section, cell: Cell) 
 def _check_looks_at_once(
     view: View, resolver: Resolver, section: Section, measure: Measure, cell: Cell
 ) -> None:
-    """Note a watch or a capture of what one of another measure looks at, that is taken at once with this one."""
+    """Report a link that two parallel measures both watch, or both capture."""
     companions = resolver.companions(section.name)
     for part in companions[: companions.index(section.name)]:
         try:
             other = resolver.model(Section("measure", part), cell)
         except InputError:
-            continue  # its own section says what is wrong
+            continue  # the check of that section reports the problem
         looks: Mapping[str, tuple[Sequence[_Looks], Sequence[_Looks]]] = (
             {"watch": (measure.watch, other.watch), "capture": (measure.capture, other.capture)}
             if isinstance(other, Measure)
@@ -150,7 +151,7 @@ def _check_looks_at_once(
 
 
 def _check_together(view: View, resolver: Resolver, section: Section, measure: Measure) -> None:
-    """Note what is wrong with measures that are taken at once: of one that takes others, and of one that is taken."""
+    """Report problems of measures that run in parallel: of the `together` measure and of its parts."""
     kind = measure_kinds()[measure.kind]
     if (taker := resolver.taken_by(section.name)) and kind.parts is None and kind.as_part is None:
         kinds = [one.name for one in measure_kinds().values() if one.as_part is not None]
@@ -189,16 +190,17 @@ def _check_together(view: View, resolver: Resolver, section: Section, measure: M
 
 
 class _Looks(Protocol):
-    """What stands at a port or a link."""
+    """An instrument on a port or a link."""
 
     @property
     def at(self) -> str:
-        """Where."""
+        """The observed port or link."""
         ...
 
 
 def _check_looks(view: View, section: Section, measure: Measure) -> None:
-    """Note a second watch, or a second capture, of what one looks at already: neither would be known by its figures."""
+    """Report a second watch or capture of the same object in one measure: the figures of both would have equal
+    names."""
     looks: Mapping[str, Sequence[_Looks]] = {"watch": measure.watch, "capture": measure.capture}
     for key, found in looks.items():
         for index, one in enumerate(found):
@@ -216,20 +218,20 @@ def _check_looks(view: View, section: Section, measure: Measure) -> None:
 
 
 def _link_of(view: View, at: str) -> str | None:
-    """Return the link that a name stands for: its own, or that of a port; None: it leads nowhere."""
+    """Return the link of a name, which is a link or a port; None: the name does not resolve."""
     if at in view.lab.links:
         return at
     return next((name for name, link in view.lab.links.items() if at in link.ends), None)
 
 
 def check_machine(view: View, section: Section, place: Place, name: str) -> None:
-    """Note a name that is no machine."""
+    """Report a name that is not a machine."""
     if name not in view.lab.machines:
         view.add(section, place, name, view.lab.machines, Phrase("check.a-machine"))
 
 
 def check_any_cpus(view: View, section: Section, place: Place, machine: str) -> None:
-    """Note a machine with `program_cpus` in a measure whose program does not follow them."""
+    """Report a machine with `program_cpus` in a measure whose program does not use them."""
     found = view.lab.machines.get(machine)
     if found is not None and found.kind == "netns" and found.program_cpus:
         allowed = Phrase("check.machines-without-program-cpus")
@@ -237,7 +239,7 @@ def check_any_cpus(view: View, section: Section, place: Place, machine: str) -> 
 
 
 def check_pair(view: View, section: Section, place: Place, key: str, source: str, target: str) -> None:
-    """Note what is wrong with a sender and a receiver, of which the sender is named by `key`."""
+    """Report problems of a sender and a receiver; `key` is the sender's key."""
     if not all(
         [
             check_place(view, section, (*place, key), source),

@@ -1,1 +1,1 @@
-"""Guests: what they are, the command line or configuration of their hypervisor, and their CPUs. Pure."""
+"""Guests: their parameters, the command line or configuration of their hypervisor, and their CPUs. Pure."""

@@ -1,7 +1,7 @@
-"""What a guest is, as a value: from this its command line, its parent's part and its cards are made.
+"""The parameters of a guest, from which its command line, its NICs and the parent's resources are derived.
 
-Nothing here knows where an image or a hypervisor lies; that is found on the host when the guest starts. What its
-parent's agent opens for QEMU has numbers that the command line names.
+The locations of images and hypervisors are not included; they are determined on the host when the guest starts. The
+command line refers by number to the files that the parent's agent opens for QEMU.
 """
 
 from typing import Literal
@@ -12,22 +12,22 @@ from iolab.messages.commands import CommandNote, OpenDevice, OpenQueue, OpenQueu
 from iolab.registry.nics import NicKind
 
 FIRST_FD = 10
-"""Number of the first passed file: above standard streams and what QEMU is started with."""
+"""Number of the first passed file descriptor, above the standard streams and the other descriptors of QEMU."""
 
 
 @frozen(kw_only=True)
 class TapFile:
-    """A queue of a tap; its fields are those of the protocol (contract, process.start)."""
+    """A queue of a tap; the fields are those of the protocol (contract, process.start)."""
 
     kind: Literal["tap"] = "tap"
     netns: str | None
-    """Network namespace; None: the kernel's own."""
+    """Network namespace; None: the kernel's initial namespace."""
     name: str
-    """The interface."""
+    """Name of the interface."""
     vnet_header: bool = True
-    """Frames come with what the card may still have to do: checksums, segmentation."""
+    """Whether frames have a header with pending offloads: checksums, segmentation."""
     multi_queue: bool = False
-    """One of several."""
+    """Whether the tap has several queues."""
 
 
 @frozen(kw_only=True)
@@ -36,18 +36,29 @@ class MacvtapFile:
 
     kind: Literal["macvtap"] = "macvtap"
     netns: str | None
-    """Network namespace; None: the kernel's own."""
+    """Network namespace; None: the kernel's initial namespace."""
     interface: str
-    """The interface."""
+    """Name of the interface."""
 
 
 @frozen(kw_only=True)
 class DeviceFile:
-    """A device."""
+    """A device file."""
 
     kind: Literal["device"] = "device"
     path: str
-    """Below /dev."""
+    """Path below /dev."""
+
+
+@frozen(kw_only=True)
+class RecordedFile:
+    """An existing block device, as a record describes it."""
+
+    kind: Literal["existing"] = "existing"
+    record: str
+    """Path of the record."""
+    writes: bool
+    """Whether QEMU may write to the device."""
 
 
 @frozen
@@ -55,9 +66,9 @@ class PassedFile:
     """A file that the agent opens for QEMU."""
 
     fd: int
-    """Its number in QEMU."""
-    open: TapFile | MacvtapFile | DeviceFile
-    """What to open."""
+    """File descriptor in QEMU."""
+    open: TapFile | MacvtapFile | DeviceFile | RecordedFile
+    """The file to open."""
 
 
 Engine = Literal["qemu", "xen"]
@@ -66,48 +77,48 @@ Accel = Literal["auto", "kvm", "tcg"]
 
 @frozen
 class TapBackend:
-    """A tap device that the parent's agent opens and passes on; it lives as long as the guest."""
+    """A tap device that the parent's agent opens and passes to QEMU; it exists as long as the guest."""
 
     netns: str | None
-    """Network namespace of the parent's kernel that it lives in; None: the kernel's own."""
+    """Network namespace on the parent's kernel; None: the kernel's initial namespace."""
     interface: str
-    """Its name there."""
+    """Name of the interface."""
     vhost: bool = False
-    """True: frames are carried by the kernel's vhost thread."""
+    """Whether the kernel's vhost thread carries the frames."""
 
 
 @frozen
 class MacvtapBackend:
-    """A macvtap that stands already; the parent's agent opens its node."""
+    """An existing macvtap whose device node the parent's agent opens."""
 
     netns: str | None
-    """Network namespace of the parent's kernel that it lives in."""
+    """Network namespace on the parent's kernel."""
     interface: str
-    """Its name there."""
+    """Name of the interface."""
     vhost: bool = False
-    """True: frames are carried by the kernel's vhost thread."""
+    """Whether the kernel's vhost thread carries the frames."""
 
 
 @frozen
 class VhostUserBackend:
-    """A switch in user space on the parent, with which the guest shares its memory; it makes a tap, its other end."""
+    """A user-space switch on the parent that shares memory with the guest and creates a tap as its other end."""
 
     netns: str | None
-    """Network namespace of the parent's kernel that the tap lives in; None: the kernel's own."""
+    """Network namespace of the tap on the parent's kernel; None: the kernel's initial namespace."""
     interface: str
-    """The tap's name there."""
+    """Name of the tap."""
     socket: str
     """Name of the socket in the guest's scratch folder."""
 
 
 @frozen
 class FunctionBackend:
-    """A virtual function of a card of the parent, given to the guest as it is (SR-IOV, vfio-pci)."""
+    """A virtual function of a parent's NIC that is passed through to the guest (SR-IOV, vfio-pci)."""
 
     interface: str
-    """The card's physical function on the parent."""
+    """Physical function of the NIC on the parent."""
     index: int
-    """Which of its virtual functions, from 0."""
+    """Index of the virtual function, from 0."""
 
 
 Backend = TapBackend | MacvtapBackend | VhostUserBackend | FunctionBackend
@@ -115,22 +126,22 @@ Backend = TapBackend | MacvtapBackend | VhostUserBackend | FunctionBackend
 
 @frozen
 class GuestNic:
-    """One network card of a guest."""
+    """A NIC of a guest."""
 
     name: str
-    """The interface's name inside the guest, which is the port's."""
+    """Name of the interface in the guest, which is that of the port."""
     mac: str
-    """Its address, by which the guest finds it."""
+    """MAC address, by which the guest identifies the NIC."""
     kind: NicKind
-    """What the guest sees, and what carries its frames."""
+    """NIC model in the guest, and its backend type."""
     backend: Backend
-    """The parent's end."""
+    """The parent's end of the NIC."""
     queues: int = 1
-    """Queue pairs."""
+    """Number of queue pairs."""
     rx_ring: int | None = None
-    """Receive ring where only the hypervisor can set it (virtio); None: as it is made [descriptors]."""
+    """Receive ring size, if only the hypervisor can set it (virtio); None: the default [descriptors]."""
     tx_ring: int | None = None
-    """Transmit ring, likewise [descriptors]."""
+    """Transmit ring size, if only the hypervisor can set it (virtio); None: the default [descriptors]."""
 
 
 @frozen
@@ -138,69 +149,86 @@ class GuestLun:
     """An exported volume that QEMU logs in to."""
 
     options: tuple[tuple[str, str], ...]
-    """The driver and its options, as QEMU writes them."""
+    """Driver and options in QEMU's syntax."""
     secret: str | None = None
-    """The object that has the secret which the options name; None: none is needed."""
+    """QEMU object with the secret that the options name; None: no secret is needed."""
 
 
 @frozen
 class GuestDisk:
-    """A file or block device of the parent, or what its hypervisor reaches, that the guest sees as a disk."""
+    """A disk of a guest: a file or block device of the parent, or a LUN that its hypervisor reaches."""
 
     path: str
-    """Where it lies on the parent; empty: it is a LUN."""
+    """Path on the parent; empty: the disk is a LUN."""
     serial: str
-    """Its serial number, where the bus has such numbers; at most 20 characters."""
+    """Serial number, if the bus has serial numbers; at most 20 characters."""
     bus: Bus = "virtio-blk"
-    """How the guest sees it."""
+    """Bus type in the guest."""
     in_memory: bool = False
-    """True: the file lies in the parent's memory, past which nothing can be written."""
+    """Whether the file is in the parent's memory, where direct I/O is impossible."""
     cache: DiskCache | None = None
-    """As written; None: none, and in memory writeback."""
+    """Cache mode as configured; None: the mode `none`, or `writeback` for a file in memory."""
     throttle: tuple[tuple[str, int], ...] = ()
-    """What QEMU lets through: its words (bps-total, iops-total), each with the most in a second."""
+    """QEMU's throttle keys (bps-total, iops-total) with their limits per second."""
     lun: GuestLun | None = None
-    """What the hypervisor logs in to; None: it opens `path`."""
+    """LUN that the hypervisor logs in to; None: the hypervisor opens `path`."""
+    record: str | None = None
+    """Record of an existing device, which the parent's agent opens for QEMU; None: QEMU opens `path`."""
+    writes: bool = True
+    """Whether the guest may write to the existing device."""
+    read_only: bool = False
+    """Whether the guest may only read the disk."""
 
 
 @frozen(kw_only=True)
 class Guest:
-    """A virtual machine as it is to be started; a change of anything here is another guest."""
+    """The start parameters of a virtual machine; guests with a difference in any field are different guests."""
 
     name: str
-    """The machine's name."""
+    """Name of the machine."""
     engine: Engine
-    """What runs it."""
+    """Hypervisor."""
     image: str
-    """Flavour of the guest image: linux, nested, xen; or what the experiment names."""
+    """Flavour of the guest image: linux, nested, xen, or a name in the experiment."""
     memory_bytes: int
-    """Of the guest [bytes]."""
+    """Memory of the guest [bytes]."""
     cpus: int
-    """Virtual CPUs."""
+    """Number of virtual CPUs."""
     accel: Accel
-    """As asked; what was used is found when it starts."""
+    """Requested accelerator; the actual one is determined at the start."""
     nics: tuple[GuestNic, ...]
-    """In the order of the links."""
+    """NICs, in the order of the links."""
     disks: tuple[GuestDisk, ...] = ()
-    """Beside those of its image."""
+    """Disks in addition to those of the image."""
     netns: str | None = None
-    """Network namespace of the parent from which its hypervisor logs in to LUNs; None: the kernel's own."""
+    """Network namespace on the parent from which the hypervisor logs in to LUNs; None: the kernel's initial
+    namespace."""
     domains_bytes: int = 0
-    """Memory kept for the domains of its own hypervisor (Xen) [bytes]."""
+    """Memory reserved for the Xen domains of this guest's hypervisor [bytes]."""
     domains_cpus: int = 0
-    """CPUs that it has besides, for those domains alone."""
+    """Additional CPUs that are reserved for these domains."""
     own_cpus: tuple[int, ...] = ()
-    """Of a domain: the CPU of the computer below that each of its virtual CPUs has for itself; empty: none has."""
+    """For a domain: the dedicated CPU on the parent for each virtual CPU; empty: no CPU is dedicated."""
 
 
 def passed_files(guest: Guest, first_fd: int = FIRST_FD) -> tuple[PassedFile, ...]:
-    """Return what must be open when QEMU starts: for each card its queues, then as many vhost devices."""
-    opened = [one for nic in guest.nics for one in opened_for(nic)]
+    """Return the files that are open when QEMU starts: for each NIC its queues, then as many vhost devices; then the
+    existing disks."""
+    opened: list[TapFile | MacvtapFile | DeviceFile | RecordedFile] = [
+        one for nic in guest.nics for one in opened_for(nic)
+    ]
+    # QEMU opens a device for reading before it opens it for writing, and chooses a descriptor with the access mode.
+    opened += [
+        RecordedFile(record=disk.record, writes=writes)
+        for disk in guest.disks
+        if disk.record is not None
+        for writes in ((False, True) if disk.writes else (False,))
+    ]
     return tuple(PassedFile(first_fd + number, one) for number, one in enumerate(opened))
 
 
 def file_note(file: PassedFile) -> CommandNote:
-    """Return what a number on QEMU's command line is."""
+    """Return the explanation of a file descriptor on QEMU's command line."""
     match file.open:
         case TapFile(netns=netns, name=name):
             return (
@@ -216,10 +244,12 @@ def file_note(file: PassedFile) -> CommandNote:
             )
         case DeviceFile(path=path):
             return OpenDevice(fd=file.fd, path=path)
+        case RecordedFile(record=record):
+            return OpenDevice(fd=file.fd, path=record)
 
 
 def opened_for(nic: GuestNic) -> tuple[TapFile | MacvtapFile | DeviceFile, ...]:
-    """Return what is opened for a card: its queues, then as many vhost devices."""
+    """Return the files for a NIC: its queues, then as many vhost devices."""
     queue: TapFile | MacvtapFile
     match nic.backend:
         case TapBackend(netns, interface, vhost):

@@ -1,9 +1,9 @@
-"""A guest as QEMU's command line. Pure: nothing is looked for.
+"""The QEMU command line of a guest. Pure: nothing is read from the host.
 
-Where program, image and sockets lie is in `Place`, from whoever found them on the parent.
+`Place` has the locations of program, image and sockets, which the caller found on the parent.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Literal
 
@@ -15,60 +15,63 @@ from iolab.lab.guests.guest import (
     GuestDisk,
     GuestNic,
     MacvtapBackend,
+    PassedFile,
+    RecordedFile,
     TapBackend,
     VhostUserBackend,
     opened_for,
+    passed_files,
 )
 from iolab.registry.nics import NICS
 
 QUIET = "panic=-1 nokaslr mitigations=off cryptomgr.notests no_timer_check net.ifnames=0"
-"""Half a second of an emulated boot is saved by these; a panic ends QEMU (with -no-reboot)."""
+"""Kernel options that save half a second of an emulated boot; a panic stops QEMU (with -no-reboot)."""
 SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
-"""A guest that breaks out of its devices can start no program and change no rights: the kernel ends QEMU (seccomp)."""
+"""Seccomp options of QEMU: a guest that escapes its devices cannot start programs or change privileges."""
 XEN_BYTES = 192 << 20
-"""What the hypervisor keeps for itself of a computer of 1.5 to 2.5 GiB [bytes]."""
+"""Memory that Xen reserves for itself on a machine with 1.5 to 2.5 GiB [bytes]."""
 
 
 @frozen
 class Boot:
-    """What a guest is started from, as paths on its parent."""
+    """The boot files of a guest, as paths on its parent."""
 
     kernel: str
     """ELF kernel."""
     initrd: str
-    """First stage."""
+    """Initial RAM file system."""
     root: str
     """Disk with the root file system."""
     modules: str
     """Disk with kernel modules."""
     xen: str | None = None
-    """The hypervisor below the kernel; None: there is none."""
+    """Xen hypervisor below the kernel; None: no hypervisor."""
 
 
 PARENTS_DISKS = Boot("/lib/modules/boot/vmlinux", "/lib/modules/boot/initrd", "/dev/vda", "/dev/vdb")
-"""Where a guest of ours finds what it was itself started from."""
+"""Boot files that a parent guest uses for its own guests: the disks from which it was started."""
 
 
 @frozen(kw_only=True)
 class Place:
-    """What was found on the parent of a guest."""
+    """The locations and capabilities found on the parent of a guest."""
 
     boot: Boot
     """Kernel and disks."""
     folder: str
-    """Scratch folder of the guest: its sockets are `agent`, `console` and `monitor` in it."""
+    """Scratch folder of the guest, with its sockets `agent`, `console` and `monitor`."""
     accel: Literal["kvm", "tcg"]
-    """The accelerator that works there."""
+    """Accelerator that works on the parent."""
     program: tuple[str, ...] = ("qemu-system-x86_64",)
-    """QEMU, and arguments that go before all others."""
+    """QEMU, and arguments that precede all others."""
     program_files: tuple[str, ...] = ()
-    """Where it lies with its data, unless that is the system's."""
+    """Folder of QEMU and its data, if they are not in the system's folders."""
     first_fd: int = FIRST_FD
-    """Number of the first passed file; the others follow."""
+    """Number of the first passed file descriptor; the others follow."""
     kernel_arguments: tuple[str, ...] = ()
-    """Beside the usual ones."""
+    """Additional kernel arguments."""
     functions: Mapping[FunctionBackend, str] = field(default_factory=dict)
-    """Virtual function of a card to its PCI address there."""
+    """PCI address of each virtual function of a NIC on the parent."""
 
 
 def qemu_argv(guest: Guest, place: Place) -> tuple[str, ...]:
@@ -81,21 +84,21 @@ def qemu_argv(guest: Guest, place: Place) -> tuple[str, ...]:
         *_memory(guest),
         *_boot(guest, place),
         *_sockets(place.folder),
-        *_disks(guest, place.boot),
+        *_disks(guest, place.boot, passed_files(guest, place.first_fd)),
         *_cards(guest, place),
     )
 
 
 def linux_arguments(guest: Guest, root: str, modules: str, *more: str) -> str:
-    """Return the kernel command line by which the agent in an image finds its disks and its name."""
+    """Return the kernel command line that tells the agent in an image its disks and its name."""
     ours = f"iolab.root={root} iolab.modules={modules} iolab.name={guest.name}"
     return " ".join((f"quiet {QUIET} {ours}", *more))
 
 
 def _cpu(place: Place) -> str:
-    """Return the CPU that the guest sees.
+    """Return the CPU model of the guest.
 
-    Below Xen, QEMU 7.2 emulates SMAP and RDTSCP so that Dom0 and PVH domains die of them.
+    Below Xen, SMAP and RDTSCP are disabled, because their emulation in QEMU 7.2 crashes Dom0 and PVH domains.
     """
     if place.boot.xen is not None and place.accel == "tcg":
         return "max,-smap,-rdtscp"
@@ -103,7 +106,10 @@ def _cpu(place: Place) -> str:
 
 
 def _machine(guest: Guest) -> Iterator[str]:
-    """Give a guest with an igb an IOMMU: it can pass the card's virtual functions on to guests of its own."""
+    """Return QEMU's machine options.
+
+    A guest with an igb NIC gets an IOMMU, so that it can pass virtual functions to its guests.
+    """
     if not _splits(guest):
         yield from ("-machine", "q35")
         return
@@ -112,12 +118,12 @@ def _machine(guest: Guest) -> Iterator[str]:
 
 
 def _splits(guest: Guest) -> bool:
-    """Tell whether a guest has a card that splits into virtual functions."""
+    """Whether a guest has a NIC with virtual functions."""
     return any(nic.kind == "igb" for nic in guest.nics)
 
 
 def _memory(guest: Guest) -> Iterator[str]:
-    """Share the memory where a switch in user space must see it."""
+    """Return QEMU's memory options; the memory is shared if a user-space switch must access it."""
     if any(isinstance(nic.backend, VhostUserBackend) for nic in guest.nics):
         size = f"{guest.memory_bytes >> 20}M"
         yield from (
@@ -136,8 +142,8 @@ def _boot(guest: Guest, place: Place) -> Iterator[str]:
         yield from ("-kernel", boot.kernel, "-initrd", boot.initrd, "-append", f"console=ttyS0 {arguments}")
         return
     dom0_mib = (guest.memory_bytes - guest.domains_bytes - XEN_BYTES) >> 20
-    # Each virtual CPU has a CPU for itself: with an emulated CPU shared among them, programs of Dom0 died now and then
-    # (QEMU 7.2; 1 launch in 100, none in 150 since; why is not known).
+    # Each virtual CPU has a dedicated CPU: when several of them shared an emulated CPU, programs of Dom0 crashed
+    # occasionally (QEMU 7.2; 1 of 100 starts, none of 150 starts since; the cause is unknown).
     xen = f"com1=115200,8n1 console=com1 noreboot dom0_mem={dom0_mib}M,max:{dom0_mib}M"
     xen += f" dom0_max_vcpus={guest.cpus} dom0_vcpus_pin"
     modules = (f"{boot.kernel} console=hvc0 {arguments}", boot.initrd)
@@ -154,8 +160,8 @@ def _sockets(folder: str) -> Iterator[str]:
     yield from ("-device", "virtserialport,bus=serial0.0,chardev=agent,name=org.iolab.agent")
 
 
-def _disks(guest: Guest, boot: Boot) -> Iterator[str]:
-    """Give root and modules first: they are vda and vdb. Several guests read the same files."""
+def _disks(guest: Guest, boot: Boot, files: Sequence[PassedFile]) -> Iterator[str]:
+    """Return QEMU's disk options, with root and modules first (vda and vdb). Several guests read the same files."""
     for number, path in enumerate((boot.root, boot.modules)):
         options = f"if=none,id=image{number},file={path},format=raw,readonly=on,file.locking=off"
         yield from ("-drive", options, "-device", f"virtio-blk-pci,drive=image{number}")
@@ -167,20 +173,27 @@ def _disks(guest: Guest, boot: Boot) -> Iterator[str]:
             yield from ("-object", disk.lun.secret)
         throttle = "".join(f",throttling.{word}={most}" for word, most in disk.throttle)
         cache = disk.cache or ("writeback" if disk.in_memory else "none")
-        yield from ("-drive", f"if=none,id=disk{number},{_opened(disk)},format=raw,cache={cache}{throttle}")
+        reads = ",readonly=on" if disk.read_only or (disk.record is not None and not disk.writes) else ""
+        for file in files:
+            if isinstance(file.open, RecordedFile) and file.open.record == disk.record:
+                yield from ("-add-fd", f"fd={file.fd},set={number}")
+        opened = _opened(disk, number)
+        yield from ("-drive", f"if=none,id=disk{number},{opened},format=raw,cache={cache}{reads}{throttle}")
         place = sum(other.bus == disk.bus for other in guest.disks[:number])
         yield from ("-device", f"{_disk(disk, place)},drive=disk{number},serial={disk.serial}")
 
 
-def _opened(disk: GuestDisk) -> str:
-    """Return what QEMU opens."""
+def _opened(disk: GuestDisk, number: int) -> str:
+    """Return the block device options of a file, a LUN, or a device whose descriptor is in the set `number`."""
+    if disk.record is not None:
+        return f"file.driver=host_device,file.filename=/dev/fdset/{number}"
     if disk.lun is None:
         return f"file={disk.path}"
     return ",".join(f"file.{key}={value}" for key, value in disk.lun.options)
 
 
 def _disk(disk: GuestDisk, place: int) -> str:
-    """Return the device of a disk that is the `place`th on its bus, from 0."""
+    """Return the device options of a disk at position `place` on its bus, from 0."""
     match disk.bus:
         case "virtio-blk":
             return "virtio-blk-pci"
@@ -212,7 +225,7 @@ def _card(nic: GuestNic, number: int, fds: tuple[int, ...], place: Place) -> Ite
         case TapBackend() | MacvtapBackend():
             yield from ("-netdev", f"tap,id=net{number},{_passed(nic, fds)}")
     bus = ""
-    if nic.kind == "igb":  # the addresses of its virtual functions are free below a port of its own only
+    if nic.kind == "igb":  # only a dedicated port has free addresses for its virtual functions
         bus = f",bus=root{number}"
         yield from ("-device", f"pcie-root-port,id=root{number},chassis={number + 1}")
     yield from ("-device", f"{NICS[nic.kind].device},netdev=net{number},mac={nic.mac}{_virtio(nic)}{bus}")
@@ -227,7 +240,7 @@ def _passed(nic: GuestNic, fds: tuple[int, ...]) -> str:
 
 
 def _virtio(nic: GuestNic) -> str:
-    """Return the options of virtio cards alone: queues, with an interrupt each and two more, and rings."""
+    """Return the options of virtio NICs: queues, interrupts (one per queue and two more), and rings."""
     if not NICS[nic.kind].is_virtio:
         return ""
     words = f",mq=on,vectors={2 * nic.queues + 2}" if nic.queues > 1 else ""
@@ -238,13 +251,14 @@ def _virtio(nic: GuestNic) -> str:
 
 
 IOMMU = ("intel_iommu=on", "iommu=pt")
-"""What makes a kernel use the IOMMU, for devices that are passed through only."""
+"""Kernel arguments that use the IOMMU only for passed-through devices."""
 UNSWITCHED = ("csum", "gso", "host_tso4", "host_tso6", "host_ecn", "host_ufo",
               "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo")  # fmt: skip
-"""What a card leaves to who takes its frames, and a switch between it and a tap does not do: the guest does it."""
+"""Offloads that a virtio NIC leaves to the receiver of its frames; a switch with a tap does not perform them, so
+the guest does."""
 CONTROLLERS = {
     "virtio-scsi": "virtio-scsi-pci,id=virtioscsi",
     "pvscsi": "pvscsi,id=pvscsi",
     "ide": "ahci,id=ide",
 }
-"""What disks of a bus hang on."""
+"""Controllers to which the disks of a bus are attached."""

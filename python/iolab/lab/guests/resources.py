@@ -1,7 +1,7 @@
-"""Virtual machines as resources: the guest itself on its parent's kernel, then its cards on its own.
+"""Virtual machines as resources: the guest on its parent's kernel, then its NICs on its own kernel.
 
-What a guest is started with is in `Guest`, and a change of it is another guest; what can be changed while it runs
-(where its threads run, active queues, rings of emulated cards) are resources of their own.
+`Guest` has the start parameters; a guest with other start parameters is a different guest. Settings that can change
+while the guest runs (CPU pinning, active queues, rings of emulated NICs) are separate resources.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,14 +36,14 @@ from iolab.lab.volumes.resources import volume_keys
 from iolab.registry.nics import NICS
 
 XEN_DRIVER = "vif"
-"""What the kernel calls the driver of a Xen network frontend."""
+"""The kernel's name of the Xen network frontend driver."""
 
 
 def guest_resources(lab: Lab, topology: Topology) -> Iterator[Resource]:
-    """Return every guest of a lab, and its cards.
+    """Return the resources of all guests of a lab and of their NICs.
 
     Raises:
-        InputError: a guest cannot be as it is described.
+        InputError: the parameters of a guest are invalid.
     """
     for name, machine in lab.machines.items():
         if isinstance(machine, Vm):
@@ -87,7 +87,7 @@ def _guest(lab: Lab, topology: Topology, name: str) -> Resource:
 
 
 def _cards(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Resource]:
-    """Give each card its port's name and bring it up; then what can be set while the guest runs."""
+    """Yield the resources that name a guest's NICs after their ports, bring them up, and set their options."""
     ports = card_ports(lab, topology, name)
     aside = _named_crosswise(ports)
     needs = [f"ipv6:{name}"]
@@ -111,13 +111,13 @@ def _cards(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Res
 
 
 def _named_crosswise(ports: list[Port]) -> bool:
-    """Tell whether a port has the name that the kernel first gives to another card."""
+    """Whether a port has the name that the kernel initially gives to a different NIC."""
     first = [f"eth{number}" for number in range(len(ports))]
     return any(port.name in first and port.name != own for port, own in zip(ports, first, strict=True))
 
 
 def _rename(lab: Lab, port: Port, name: str, *more: str) -> Run:
-    """Name a card; it is found by its address."""
+    """Return the action that renames a NIC, which is identified by its MAC address."""
     rename = ("ip", "link", "set", "dev", FOUND, "name", name, *more)
     find = Reading(Command(("ip", "-j", "-d", "addr", "show")), InterfaceByMac(mac_of(lab, port.ref) or ""))
     return Run(Command(rename), find=find)
@@ -125,9 +125,8 @@ def _rename(lab: Lab, port: Port, name: str, *more: str) -> Run:
 
 def _card(lab: Lab, port: Port, machine: Vm, needs: tuple[str, ...]) -> Resource:
     driver = XEN_DRIVER if machine.engine == "xen" else NICS[machine.nic].driver
-    known = (
-        machine.nic != "sr-iov" or lab.machines[machine.on or ""].kind == "vm"
-    )  # else it is the card's own
+    # Otherwise the NIC already has the correct name.
+    known = machine.nic != "sr-iov" or lab.machines[machine.on or ""].kind == "vm"
     what = f"driver of {port.ref}"
     mac = mac_of(lab, port.ref) or ""
     return Resource(
@@ -150,7 +149,7 @@ def _card(lab: Lab, port: Port, machine: Vm, needs: tuple[str, ...]) -> Resource
 
 
 def _rings(port: Port, machine: Vm) -> Iterator[Resource]:
-    """Give the ring sizes that were asked for; the card gets its own back when they are asked for no more."""
+    """Yield the resource that sets ring sizes; its undo restores the original sizes."""
     asked: dict[Literal["rx", "tx"], int] = {}
     if machine.ring.rx is not None:
         asked["rx"] = machine.ring.rx
@@ -190,10 +189,13 @@ def pin_resources(
     placement: Placement | None,
     orders: Mapping[str, Sequence[int]],
 ) -> Iterator[Resource]:
-    """Return where every guest's threads run; one that may run anywhere has every CPU, for a level may say so.
+    """Return the resources that pin the threads of all guests.
 
-    `cpus` is how many this computer has, `others` how many other hosts have; None, or no word: not known, and
-    `pin: auto` there means any. `orders` has the CPUs of kernels, those near their cards first; absent: by number.
+    A guest without pinning gets all CPUs, because an earlier level may have pinned the guest.
+
+    `cpus` is the number of CPUs of the local host, `others` that of other hosts; None or missing: unknown, and `pin:
+    auto` then means any CPU. `orders` has the CPUs of each kernel, those near its NICs first; the CPUs of a kernel that
+    is not listed are in numerical order.
     """
     measuring = {kernel_of(lab, PortRef(port).machine) for port in placement.senders} if placement else set()
     taken: dict[str, int] = {}
@@ -218,7 +220,7 @@ def pin_resources(
 
 
 def cpus_of(lab: Lab, kernel: str, here: int | None, others: Mapping[str, int]) -> int | None:
-    """Return how many CPUs a kernel has, where this computer has `here` and other hosts `others`; None: not known."""
+    """Return the number of CPUs of a kernel from `here` (local host) and `others` (other hosts); None: unknown."""
     if kernel == HERE:
         return here
     machine = lab.machines[kernel]
@@ -226,7 +228,7 @@ def cpus_of(lab: Lab, kernel: str, here: int | None, others: Mapping[str, int]) 
 
 
 def _free(cpus: Sequence[int], placement: Placement | None) -> list[int]:
-    """Return the CPUs that guests get: not those of generator and receiver, and not CPU 0, where others are left."""
+    """Return the CPUs for guests: those of generator and receiver and CPU 0 are excluded, if other CPUs remain."""
     senders = set(placement.senders.values()) if placement else set()
     receivers = set(placement.receivers.values()) if placement else set()
     for kept in (senders | receivers | {0}, senders | receivers, senders, set()):
@@ -236,7 +238,7 @@ def _free(cpus: Sequence[int], placement: Placement | None) -> list[int]:
 
 
 def _chosen(machine: Vm, free: list[int], taken: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the CPU of each virtual CPU, and those of the threads that carry frames."""
+    """Return the CPU of each virtual CPU, and the CPUs of the threads that carry frames."""
     if machine.pin == "none" or (machine.pin == "auto" and not free):
         return (), machine.pin_io
     if machine.pin != "auto":

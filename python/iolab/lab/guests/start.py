@@ -1,7 +1,7 @@
-"""How a guest is started on its parent: every command with its undo, from what was found there. Pure.
+"""Commands that start a guest on its parent, each with its undo, from values found on the parent. Pure.
 
-Its cards may be carried by a switch in user space, through shared memory: DPDK's testpmd, a process for each card. It
-passes every frame between the card (vhost-user) and a tap, which it makes, and changes none.
+A user-space switch can carry the frames of a NIC through shared memory: DPDK's testpmd, one process per NIC. The switch
+creates a tap and forwards every frame unchanged between the NIC (vhost-user) and the tap.
 """
 
 from collections.abc import Mapping
@@ -19,68 +19,70 @@ KVM = "/dev/kvm"
 
 @frozen(kw_only=True)
 class OwnUser:
-    """The user of a program; its fields are those of the protocol (contract, process.start)."""
+    """The dedicated user of a program; the fields are those of the protocol (contract, process.start)."""
 
     reads: tuple[str, ...]
-    """Files, folders and devices that it sees, whatever closed folder they are in."""
+    """Files, folders and devices that the user may read, even inside inaccessible folders."""
     writes: tuple[str, ...]
-    """Likewise, and they are its own."""
+    """Files, folders and devices that the user owns and may write."""
 
 
 PROGRAM = "dpdk-testpmd"
 RUNTIME = "RUNTIME_DIRECTORY"
-"""The variable that says where it keeps its own files: they go with the guest."""
+"""Environment variable with the folder for the switch's files, which is removed with the guest."""
 FOREVER_S = 86_400
-"""A period of statistics keeps it from reading its input, at whose end it would stop [s]."""
+"""Statistics period that keeps the switch from reading its standard input [s]; at the end of the input, the switch
+would stop."""
 MOST_MTU_BYTES = 1_500
-"""net_tap of DPDK 22.11 allows frames of 1522 bytes: --max-pkt-len beyond it ends testpmd, and no other option helps
-[bytes]."""
+"""net_tap of DPDK 22.11 supports frames up to 1522 bytes: a larger --max-pkt-len stops testpmd, and no option
+changes the limit [bytes]."""
 BUFFERS, BUFFERS_PER_QUEUE = 2_048, 1_024
-"""How many frames it has room for; a tap keeps up to 256 of each queue, the rings as many as they have descriptors."""
+"""Number of frame buffers: a tap keeps up to 256 per queue, the rings as many as they have descriptors."""
 BUFFERS_PER_MIB = 400
-"""Of 2 KiB each, with what the program keeps beside a frame [/MiB]."""
+"""Buffers of 2 KiB with their overhead per MiB [/MiB]."""
 OWN_MIB = 32
-"""What it takes beside its buffers [MiB]."""
+"""Memory of the switch in addition to its buffers [MiB]."""
 PARENT_COMMAND = ("modprobe", "-a", "-q", "tun", "vhost_net", "macvtap", "bridge", "kvm_amd", "kvm_intel")
-"""What a guest needs to be a parent; no hardware asks for these, and one of the last two does not fit."""
+"""Command that loads the modules that a parent of guests needs, because no hardware event loads them; of the two KVM
+modules (Intel and AMD), only one fits the CPU."""
 
 
 @frozen
 class SwitchStart:
-    """How the switch of a card is started."""
+    """The start parameters of a NIC's switch."""
 
     card: str
-    """The card's name."""
+    """Name of the NIC."""
     netns: str | None
-    """Network namespace that it is in."""
+    """Network namespace of the switch."""
     argv: tuple[str, ...]
-    """Its command."""
+    """Command of the switch."""
     environment: Mapping[str, str]
-    """Beside the agent's own."""
+    """Additional environment variables."""
 
 
 @frozen(kw_only=True)
 class GuestStart:
-    """What a guest is started with."""
+    """The start parameters of a guest."""
 
     argv: tuple[str, ...]
-    """The hypervisor's command, or the toolstack's."""
+    """Command of the hypervisor or of its toolstack."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Beside the agent's own."""
+    """Additional environment variables."""
     folder: str
-    """Its scratch folder."""
+    """Scratch folder of the guest."""
     configuration: str = ""
-    """Of a domain: what is in the file that the command names."""
+    """For a domain: content of the configuration file in the command."""
     nested: bool = False
-    """Its parent is itself a guest of ours."""
+    """Whether the parent is itself a guest of the lab."""
     switches: tuple[SwitchStart, ...] = ()
-    """Of its cards, in their order."""
+    """Switches of the NICs, in NIC order."""
     unprivileged: bool = False
-    """The hypervisor runs as a user of its own."""
+    """Whether the hypervisor runs as a dedicated unprivileged user."""
 
 
 def planned_start(guest: Guest, *, nested: bool) -> GuestStart:
-    """Return a start before anything was looked for: words in capitals stand for what is found."""
+    """Return the start parameters for a plan: words in capitals stand for values that are determined on the host."""
     xen = "IMAGE/xen" if guest.image == "xen" else None
     boot = Boot("IMAGE/vmlinux", "IMAGE/initrd", "IMAGE/root.squashfs", "IMAGE/modules.squashfs", xen)
     if guest.engine == "xen":
@@ -103,7 +105,7 @@ def planned_start(guest: Guest, *, nested: bool) -> GuestStart:
 
 
 def start_commands(guest: Guest, start: GuestStart) -> tuple[TypedCommand, ...]:
-    """Return what starts a guest: its folder, its switches or its domain's scripts, then the hypervisor."""
+    """Return the commands that start a guest: for its folder, its switches or domain scripts, and its hypervisor."""
     folder = TypedCommand(
         Command(("mkdir", "-p", "-m", "700", start.folder)), Command(("rm", "-r", start.folder))
     )
@@ -128,7 +130,7 @@ def start_commands(guest: Guest, start: GuestStart) -> tuple[TypedCommand, ...]:
 
 
 def process_id(guest: str) -> str:
-    """Return the id under which a guest's hypervisor is supervised."""
+    """Return the process ID under which the agent supervises a guest's hypervisor."""
     return f"guest:{guest}"
 
 
@@ -142,7 +144,7 @@ def _with(environment: Mapping[str, str], argv: tuple[str, ...]) -> tuple[str, .
 
 
 def own_user_of(guest: Guest, place: Place) -> OwnUser | None:
-    """Return with what a guest's QEMU runs as a user of its own; None: a card that is passed through needs root."""
+    """Return the dedicated user of a guest's QEMU; None: a passed-through NIC requires root."""
     backends = [nic.backend for nic in guest.nics]
     if any(isinstance(backend, FunctionBackend) for backend in backends):
         return None
@@ -155,20 +157,20 @@ def own_user_of(guest: Guest, place: Place) -> OwnUser | None:
 
 
 def switched(guest: Guest) -> tuple[tuple[GuestNic, VhostUserBackend], ...]:
-    """Return the cards of a guest that switches carry."""
+    """Return the NICs of a guest whose frames a switch carries."""
     return tuple((nic, nic.backend) for nic in guest.nics if isinstance(nic.backend, VhostUserBackend))
 
 
 def switch_id(guest: str, nic: str) -> str:
-    """Return the id under which a card's switch is supervised."""
+    """Return the process ID under which the agent supervises a NIC's switch."""
     return f"switch:{guest}.{nic}"
 
 
 def switch_argv(nic: GuestNic, backend: VhostUserBackend, folder: str, cpus: str) -> tuple[str, ...]:
-    """Return the command that starts a card's switch; its socket is in the guest's scratch `folder`.
+    """Return the command that starts a NIC's switch; its socket is in the guest's scratch `folder`.
 
-    It has two threads that matter, of which one looks for frames all the time: both may run on `cpus` until they are
-    pinned. The switch is the server of the socket, so it is started before the guest and takes one that comes again.
+    The switch has two relevant threads, one of which busy-polls; both may run on `cpus` until they are pinned. The
+    switch is the server of the socket, so it is started before the guest and accepts reconnections.
     """
     buffers = BUFFERS + BUFFERS_PER_QUEUE * nic.queues
     memory_mib = OWN_MIB + buffers // BUFFERS_PER_MIB

@@ -1,6 +1,6 @@
-"""A vm of the lab as the guest that it is: its image, its CPUs, its cards and what carries them on its parent. Pure.
+"""Derive the parameters of a guest from a vm of the lab: its image, CPUs, NICs, and the parent's backends. Pure.
 
-How it is made is in `resources`.
+The module `resources` creates the guest.
 """
 
 from iolab.errors import InputError, Problem
@@ -25,14 +25,14 @@ from iolab.registry.images import image_name
 from iolab.registry.nics import NICS
 
 MOST_QUEUES = 16
-"""Queue pairs that a card is made with at most without being asked for more."""
+"""Maximum number of queue pairs of a NIC without an explicit request for more."""
 
 
 def guest_of(lab: Lab, topology: Topology, name: str) -> Guest:
-    """Return a guest as it is to be started.
+    """Return the start parameters of a guest.
 
     Raises:
-        InputError: it cannot be as it is described.
+        InputError: the parameters are invalid.
     """
     machine = lab.machines[name]
     assert isinstance(machine, Vm)
@@ -65,13 +65,13 @@ def guest_of(lab: Lab, topology: Topology, name: str) -> Guest:
 
 
 def domains_of(lab: Lab, name: str) -> dict[str, Vm]:
-    """Return the Xen domains that a machine is Dom0 of."""
+    """Return the Xen domains whose Dom0 is this machine."""
     found = {child: one for child, one in lab.machines.items() if isinstance(one, Vm) and one.engine == "xen"}
     return {child: one for child, one in found.items() if one.on == name}
 
 
 def _own_cpus(lab: Lab, name: str, machine: Vm) -> tuple[int, ...]:
-    """Return the CPUs of a domain on a guest of ours, after those of Dom0 and of the domains before it."""
+    """Return the CPUs of a domain on a guest of the lab, after those of Dom0 and of earlier domains."""
     parent = None if machine.on is None else lab.machines[machine.on]
     if machine.engine != "xen" or machine.on is None or not isinstance(parent, Vm):
         return ()
@@ -82,9 +82,9 @@ def _own_cpus(lab: Lab, name: str, machine: Vm) -> tuple[int, ...]:
 
 
 def image_of(lab: Lab, name: str) -> str:
-    """Return the name of a guest's image: as written, or the smallest that has what its children need.
+    """Return the name of a guest's image: as configured, or the smallest image that supports the guest's children.
 
-    A guest on a guest has its parent's own: nothing is copied into a guest.
+    A nested guest uses the image of its parent: nothing is copied into a guest.
     """
     machine = lab.machines[name]
     assert isinstance(machine, Vm)
@@ -102,7 +102,7 @@ def _flavour(lab: Lab, name: str, machine: Vm) -> str:
 
 
 def card_ports(lab: Lab, topology: Topology, name: str) -> list[Port]:
-    """Return the ports of a guest that are its cards, in the order of the links."""
+    """Return the ports of a guest that are its NICs, in the order of the links."""
     return [
         port
         for link in lab.links
@@ -112,8 +112,11 @@ def card_ports(lab: Lab, topology: Topology, name: str) -> list[Port]:
 
 
 def queue_pairs(machine: Vm) -> int:
-    """Return with how many queue pairs a card is made: virtio with one per CPU, so that a guest can change how many
-    it uses without a restart; a switch sends into every queue that there is."""
+    """Return the number of queue pairs of a NIC at its start.
+
+    A virtio NIC gets one queue pair per CPU, so that a guest can change the number of active queues without a restart;
+    a switch sends to all queues.
+    """
     if machine.engine == "xen" or not NICS[machine.nic].is_virtio:
         return 1
     if machine.nic == "vhost-user":

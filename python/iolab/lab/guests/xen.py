@@ -1,22 +1,22 @@
-"""A guest as a Xen domain: the text that `xl create` reads, and the scripts it names. Pure: nothing is looked for.
+"""The configuration of a guest that is a Xen domain: the file for `xl create` and its scripts. Pure.
 
-Its agent speaks over its console.
+The agent of the domain communicates through its console.
 """
 
 from iolab.lab.guests.guest import Guest, TapBackend
 from iolab.lab.guests.qemu import Boot, linux_arguments
 
 CONSOLE = "/dev/hvc0"
-"""The domain's console, which is its agent's channel."""
+"""The domain's console, which is the channel of its agent."""
 CONFIG, VIF, DISK = "domain.cfg", "vif", "disk"
-"""Files in the folder of a domain: what `xl create` reads, and what the toolstack runs for each card and disk."""
+"""Files in the folder of a domain: the configuration, and the scripts that the toolstack runs for each NIC and disk."""
 VIF_SCRIPT = """#!/bin/sh
 [ "$1" = online ] || exit 0
 ip link set dev "$vif" name "$(xenstore-read "$XENBUS_PATH/vifname")" || exit
 exec xenstore-write "$XENBUS_PATH/hotplug-status" connected
 """
-"""Names the parent's side of a card, which is all that is left to do. The distribution's script looks for bridges and
-firewalls besides, in so many processes that a busy emulated Dom0 overruns the 40 s that libxl gives it."""
+"""Script that only renames the parent's interface of a NIC. The distribution's script also handles bridges and
+firewalls, with so many processes that a busy emulated Dom0 exceeds libxl's time limit of 40 s."""
 DISK_SCRIPT = """#!/bin/sh
 { read -r disk; read -r mode; } <<END
 $(xenstore-read "$XENBUS_PATH/params" "$XENBUS_PATH/mode")
@@ -29,20 +29,20 @@ if [ "$1" = add ]; then
 fi
 [ -b "$disk" ] || exec losetup --detach "$(xenstore-read "$XENBUS_PATH/node")"
 """
-"""Names a block device to the backend: the parent's, or a loop device that a file has while the domain lives. The
-distribution's script also looks whether another domain uses it, in a hundred processes: half a minute under
-emulation."""
+"""Script that reports a block device to the backend: a block device of the parent, or a loop device that exists as long
+as the domain. The distribution's script also checks for other users of the device; it starts a hundred processes, which
+takes half a minute under emulation."""
 
 LOAD = (
     *("modprobe", "-a", "-q", "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xen-privcmd", "xen-netback"),
     *("xen-blkback", "bridge", "loop"),
 )
-"""What a Dom0 needs of its kernel, besides."""
+"""Kernel modules that a Dom0 needs."""
 MOUNT = ("mount", "-t", "tmpfs", "-o", "mode=0700,exec,size=64k", "iolab")
-"""Scripts are run from it: on many hosts nothing may be run from below /run."""
+"""Command that mounts a file system for executable scripts, because many hosts mount /run with noexec."""
 WRITE = 'printf %s "$1" >"$0" && chmod 700 "$0"'
 DESTROY = 'xl domid "$0" >/dev/null 2>&1 || exit 0; exec xl destroy "$0"'
-"""Harmless where there is no such domain."""
+"""Command that destroys a domain; harmless if the domain does not exist."""
 SERVICES = (
     "for bin in /usr/lib/xen-*/bin; do PATH=$bin:$PATH; done; "
     "mkdir -p /run/xen /var/lib/xenstored /var/log/xen || exit; "
@@ -50,17 +50,18 @@ SERVICES = (
     "xenstore-read /local/domain/0/domid >/dev/null 2>&1 || xen-init-dom0 || exit; "
     "pgrep -x xenconsoled >/dev/null || xenconsoled --pid-file=/run/xen/xenconsoled.pid"
 )
-"""What an installed Dom0 starts by itself, and a guest of ours does not; they end with it."""
+"""Xen services that an installed Dom0 starts at boot; in a guest of the lab, iolab starts them, and they stop with
+the guest."""
 ONE_BY_ONE = ("flock", "--close", "/run/xen-services.lock")
-"""Domains that start together would each start them."""
+"""Lock that prevents parallel domain starts from starting the services several times."""
 CREATE = ("xl", "create", "-q")
-"""Makes a domain; the file of its configuration follows."""
+"""Command that creates a domain; the path of the configuration file follows."""
 
 
 def xl_config(guest: Guest, folder: str, boot: Boot) -> str:
-    """Return the configuration of a paravirtual domain; however it ends, it does not come back.
+    """Return the configuration of a paravirtual domain, which is not restarted after it stops.
 
-    `folder` is where the scripts lie on the parent.
+    `folder` contains the scripts on the parent.
     """
     arguments = linux_arguments(guest, "/dev/xvda", "/dev/xvdb", f"iolab.channel={CONSOLE}")
     paths = [(boot.root, "ro"), (boot.modules, "ro"), *((disk.path, "rw") for disk in guest.disks)]
@@ -97,14 +98,17 @@ def _quoted(text: str) -> str:
 
 
 def dom0_commands(*, nested: bool) -> list[tuple[str, ...]]:
-    """Return what makes a Dom0 ready; `nested`: it is a guest of ours, which has not started Xen's services."""
+    """Return the commands that prepare a Dom0.
+
+    `nested` is set if the Dom0 is a guest of the lab, in which Xen's services are not running yet.
+    """
     return [LOAD, *([(*ONE_BY_ONE, "sh", "-c", SERVICES)] if nested else [])]
 
 
 def domain_commands(
     name: str, argv: tuple[str, ...], configuration: str
 ) -> list[tuple[tuple[str, ...], tuple[str, ...] | None]]:
-    """Return the commands that make a domain, each with its undo; the last one is `argv`."""
+    """Return the commands that create a domain, each with its undo; the last one is `argv`."""
     folder = argv[-1].rpartition("/")[0]
     files = {argv[-1]: configuration, f"{folder}/{VIF}": VIF_SCRIPT, f"{folder}/{DISK}": DISK_SCRIPT}
     return [

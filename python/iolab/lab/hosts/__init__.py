@@ -1,1 +1,1 @@
-"""Hosts: what one is and can do, how ready it is to be measured on, how its processors run. Pure."""
+"""Hosts: facts, readiness for measurements, and processor and NIC settings. Pure."""

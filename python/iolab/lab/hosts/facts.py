@@ -1,4 +1,4 @@
-"""What a host is and can do: the agent's `facts.read` and `hello` as one frozen value."""
+"""The facts about a host: the results of the agent's `facts.read` and `hello` as one frozen value."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -13,146 +13,146 @@ from iolab.locale import Phrase
 
 @frozen(kw_only=True)
 class InterfaceFact:
-    """A network interface that the host had before any lab."""
+    """A network interface that existed on the host before any lab."""
 
     name: str
-    """Interface name."""
+    """Name of the interface."""
     driver: str | None = None
-    """Kernel driver, where it tells."""
+    """Kernel driver, if known."""
     mtu: int
     """Maximum transmission unit [bytes]."""
     up: bool
-    """Whether it is administratively up."""
+    """Whether the interface is administratively up."""
     numa_node: int | None = None
-    """NUMA node of its device; None: it has no device, or the computer one node."""
+    """NUMA node of the device; None: the interface has no device, or the host has only one node."""
     driver_version: str | None = None
-    """Of its driver, where it tells."""
+    """Version of the driver, if known."""
     firmware: str | None = None
-    """Version of its device's firmware, where it has some."""
+    """Firmware version of the device, if it has one."""
     coalescing: Mapping[str, str] = field(default_factory=dict)
-    """Interrupt coalescing, as `ethtool -c` names it; what the card does not have is absent."""
+    """Interrupt coalescing settings, named as in `ethtool -c`; unsupported ones are absent."""
     pause: Mapping[str, bool] = field(default_factory=dict)
-    """Pause frames (IEEE 802.3x): autoneg, rx, tx; empty: the card has none."""
+    """Pause frame settings (IEEE 802.3x): autoneg, rx, tx; empty: not supported."""
     manager: str | None = None
-    """The daemon that manages it; None: no daemon is known to."""
+    """Daemon that manages the interface; None: no known daemon does."""
 
 
 @frozen(kw_only=True)
 class UsedNetwork:
-    """An IPv4 network of a computer's addresses and routes."""
+    """An IPv4 network in a host's addresses and routes."""
 
     network: str
-    """With its prefix length."""
+    """Network with its prefix length."""
     interface: str
-    """The interface it is reached by; empty: none."""
+    """Interface towards the network; empty: no interface leads to it."""
 
 
 @frozen(kw_only=True)
 class IdleState:
-    """A state that an idle CPU may sleep in (a C-state)."""
+    """An idle state of a CPU (C-state)."""
 
     name: str
-    """As the kernel calls it."""
+    """The kernel's name of the state."""
     exit_latency_ns: int
-    """How long leaving it takes [ns]."""
+    """Exit latency [ns]."""
 
 
 @frozen(kw_only=True)
 class ProcessorFacts:
-    """How the processors are set; CPUs are lists as the kernel writes them."""
+    """Processor settings; CPU lists are in kernel syntax."""
 
     online: str | None = None
-    """CPUs online; None: not known."""
+    """Online CPUs; None: unknown."""
     smt: bool | None = None
-    """Whether a core runs several threads; None: the kernel does not tell."""
+    """Whether a core runs several threads; None: unknown."""
     cores: tuple[str, ...] = ()
     """CPUs of each core."""
     nodes: Mapping[str, str] = field(default_factory=dict)
     """CPUs of each NUMA node."""
     driver: str | None = None
-    """What sets the frequency; None: nothing does."""
+    """Frequency driver; None: the host has no frequency driver."""
     governors: Mapping[str, str] = field(default_factory=dict)
-    """Governor to the CPUs that have it."""
+    """CPUs that use each governor, by the governor's name."""
     available_governors: tuple[str, ...] = ()
     """Governors that can be set."""
     turbo: bool | None = None
-    """Whether cores may run above their nominal frequency; None: the kernel does not tell."""
+    """Whether cores may run above their nominal frequency; None: unknown."""
     idle_driver: str | None = None
-    """What puts idle CPUs to sleep; None: nothing does."""
+    """Idle driver; None: the host has no idle driver."""
     idle_states: tuple[IdleState, ...] = ()
-    """States that are enabled."""
+    """Enabled idle states."""
 
 
 @frozen(kw_only=True)
 class ImageFact:
-    """A guest image that can be started here."""
+    """A guest image that can be started on the host."""
 
     flavour: str
-    """As an experiment names it: linux, nested, xen."""
+    """Name in the experiment: linux, nested, xen."""
     features: Mapping[str, bool] = field(default_factory=dict)
-    """Feature, named as in `Facts.features`, to whether its kernel has it; absent: it was not looked for."""
+    """Whether the image's kernel has each feature, by the feature's name in `Facts.features`; absent: not tested."""
     packages: tuple[str, ...] = ()
-    """Debian packages in it; none: not known."""
+    """Debian packages in the image; none: unknown."""
     programs: Mapping[str, bool] = field(default_factory=dict)
-    """Program that the experiment names to whether it is there; absent: nobody looked."""
+    """Whether the image contains each program of the experiment, by program; absent: not tested."""
 
 
 @frozen(kw_only=True)
 class Facts:
-    """One host, as its agent sees it."""
+    """The facts about one host, as its agent reports them."""
 
     hostname: str
-    """The host's name."""
+    """Host name."""
     kernel: str
-    """Release, as uname -r."""
+    """Kernel release, as in uname -r."""
     architecture: str
-    """As uname -m."""
+    """Architecture, as in uname -m."""
     os: str
     """Distribution."""
     cpu_model: str
-    """As the CPU calls itself."""
+    """CPU model name."""
     cpus: int
-    """CPUs online."""
+    """Number of online CPUs."""
     memory_bytes: int
-    """RAM [bytes]."""
+    """Size of the RAM [bytes]."""
     clocksource: str
-    """The kernel's clock source."""
+    """Clock source of the kernel."""
     virtualization: str | None = None
-    """The hypervisor below; None: none seen."""
+    """Hypervisor below the host; None: no hypervisor was detected."""
     load_1min_milli: int
-    """Load average over one minute, times 1000."""
+    """One-minute load average, times 1000."""
     interfaces: tuple[InterfaceFact, ...] = ()
-    """In the agent's own namespace."""
+    """Interfaces in the agent's namespace."""
     programs: Mapping[str, str | None] = field(default_factory=dict)
-    """Program to its version line; None: not installed."""
+    """Version line of each program; None: the program is not installed."""
     features: Mapping[str, bool | None] = field(default_factory=dict)
-    """Kernel feature (link:vlan, qdisc:htb, filter:u32) to whether it can be made; None: could not be tried."""
+    """Whether each kernel feature (link:vlan, qdisc:htb, filter:u32) works; None: the feature could not be tested."""
     settings: Mapping[str, str | None] = field(default_factory=dict)
-    """Kernel setting to its value."""
+    """Value of each kernel setting."""
     images: tuple[ImageFact, ...] = ()
-    """Guest images that are built."""
+    """Available guest images."""
     rootless: bool = False
-    """The agent lives in user and network namespaces of its own."""
+    """Whether the agent runs in separate user and network namespaces."""
     uid: int = 0
-    """User that the agent runs as."""
+    """User ID of the agent."""
     capabilities: tuple[str, ...] = ()
-    """What the agent can do there, by the names in its greeting."""
+    """Capabilities of the agent, by the names in its greeting."""
     control_interfaces: tuple[str, ...] = ()
-    """Interfaces that carry connections by ssh which the run, or its user, hangs on."""
+    """Interfaces that carry ssh connections of the run or of its user."""
     networks: tuple[UsedNetwork, ...] = ()
-    """IPv4 networks that it uses outside of labs, but for the default route."""
+    """IPv4 networks in use outside of labs, without the default route."""
     processors: ProcessorFacts = ProcessorFacts()
-    """How they are set."""
+    """Processor settings."""
     daemons: tuple[str, ...] = ()
-    """Those that run of the ones that move interrupts or set interfaces."""
+    """Running daemons that move interrupts or configure interfaces."""
     permitted_settings: tuple[str, ...] = ()
-    """Kernel settings that the user lets an experiment set beyond those that every one may; no fact of the host."""
+    """Additional kernel settings that the user permits in an experiment; this field is not a property of the host."""
     hosts: Mapping[str, "Facts"] = field(default_factory=dict)
-    """Of the other hosts of the lab that were reached, by machine's name."""
+    """Facts about the other hosts of the lab that were reached, by machine name."""
 
 
 def cpu_list(text: str) -> list[int]:
-    """Return the CPUs of a list as the kernel writes it: 0,2-4."""
+    """Return the CPUs in a list in kernel syntax: 0,2-4."""
     found: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
@@ -161,10 +161,10 @@ def cpu_list(text: str) -> list[int]:
 
 
 def decode_facts(hello_params: Mapping[str, object], result: Mapping[str, object]) -> Facts:
-    """Return the facts from the agent's `hello` params and `facts.read` result; unknown fields are left out.
+    """Return the facts from the agent's `hello` parameters and `facts.read` result; unknown fields are ignored.
 
     Raises:
-        AgentError: something is missing or of another type.
+        AgentError: a field is missing or has the wrong type.
     """
     known = {name: value for name, value in result.items() if name in Facts.__dataclass_fields__}
     about_agent = {
@@ -182,12 +182,12 @@ def decode_facts(hello_params: Mapping[str, object], result: Mapping[str, object
 
 
 CONGESTION_LOADED = "/proc/sys/net/ipv4/tcp_available_congestion_control"
-"""Where the kernel lists what it has loaded of what may control TCP's congestion, among the settings of the facts."""
+"""Setting in the facts that lists the congestion control algorithms that the kernel has loaded."""
 ONLINE_CPUS = "/sys/devices/system/cpu/online"
-"""Where the kernel lists them, among the settings of the facts."""
+"""Setting in the facts that lists the online CPUs."""
 
 
 @cache
 def _adapter() -> TypeAdapter[Facts]:
-    """Return what validates facts; it takes longer to make than many a command that needs none."""
+    """Return the validator of facts, which is built on first use, because building takes longer than many commands."""
     return TypeAdapter(Facts)

@@ -1,4 +1,4 @@
-"""How ready a host is to be measured on: what of it changes figures, and in which order its CPUs are used. Pure."""
+"""Check the readiness of a host for measurements, and determine the order in which its CPUs are used. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -22,43 +22,44 @@ from iolab.messages.host_issues import (
 
 @frozen
 class Computer:
-    """The CPUs of a computer and the NUMA nodes of its cards."""
+    """The CPUs of a host and the NUMA nodes of its NICs."""
 
     cpus: int
-    """CPUs online."""
+    """Number of online CPUs."""
     online: str | None = None
-    """Which these are, as the kernel lists them; None: not known."""
+    """The online CPUs as a list in kernel syntax; None: unknown."""
     cores: tuple[str, ...] = ()
     """CPUs of each core."""
     nodes: Mapping[str, str] = field(default_factory=dict)
     """CPUs of each NUMA node."""
     cards: Mapping[str, int] = field(default_factory=dict)
-    """NUMA node of each card that has one; empty where the computer has one node."""
+    """NUMA node of each NIC that has one; empty if the host has only one node."""
 
     def order(self, card: str) -> tuple[int, ...]:
-        """Return the CPUs as the parts of a lab get them, those near a card first; empty: not known."""
+        """Return the CPUs in the order of their assignment, those near a NIC first; empty: unknown."""
         processors = ProcessorFacts(online=self.online, cores=self.cores, nodes=self.nodes)
         return cpu_order(processors, self.cards.get(card))
 
 
 STEADY = "performance"
-"""The governor that keeps the frequency (Linux, admin-guide/pm/cpufreq)."""
+"""The governor that keeps the frequency constant (Linux, admin-guide/pm/cpufreq)."""
 DEEP_NS = 20_000
-"""Waking from a state that takes so long shows in latencies of frames, which are of 5 to 50 us [ns]."""
+"""Minimum exit latency that affects the latency of frames, which is 5 to 50 us [ns]."""
 BALANCER = "irqbalance"
 
 
 def concerns(facts: Facts, cards: Collection[str], cpus: Collection[int] = ()) -> tuple[HostIssue, ...]:
-    """Return what disturbs a measurement with these cards, and with its own threads on these CPUs."""
+    """Return the host issues that would disturb a measurement that uses these NICs and runs its threads on these
+    CPUs."""
     known = [interface for interface in facts.interfaces if interface.name in cards]
     return (*_frequency(facts.processors), *_sleep(facts.processors), *_interrupts(facts, known), *_cards(known),
             *_distance(facts.processors, known, cpus))  # fmt: skip
 
 
 def cpu_order(processors: ProcessorFacts, node: int | None) -> tuple[int, ...]:
-    """Return the CPUs in the order in which the parts of a trial get them; empty: not known.
+    """Return the CPUs in the order in which the parts of a trial get them; empty: unknown.
 
-    Those of the card's NUMA node come first; of each node one thread of every core comes before the second of any.
+    CPUs of the NIC's NUMA node come first; within each node, one thread of every core precedes the second threads.
     """
     if processors.online is None:
         return ()
@@ -69,13 +70,13 @@ def cpu_order(processors: ProcessorFacts, node: int | None) -> tuple[int, ...]:
 
 
 def cards_of(lab: Lab, kernel: str) -> tuple[str, ...]:
-    """Return the cards of a computer in a lab: its interfaces that cables end at."""
+    """Return the NICs of a host in a lab: the interfaces at which cables end."""
     ends = (end for link in lab.links.values() if link.cable for end in link.ends)
     return tuple(dict.fromkeys(end.port for end in ends if kernel_of(lab, end.machine) == kernel))
 
 
 def node_of(facts: Facts, card: str) -> int | None:
-    """Return the NUMA node of a card; None: it has none, or there is one for all."""
+    """Return the NUMA node of a NIC; None: the NIC has none, or the host has only one node."""
     found = next((one.numa_node for one in facts.interfaces if one.name == card), None)
     return found if len(facts.processors.nodes) > 1 else None
 
@@ -120,12 +121,12 @@ def _distance(
 
 
 def computers_of(facts: Facts) -> dict[str, Computer]:
-    """Return this computer and the other hosts that were reached, by the kernel's name."""
+    """Return the local host and the other hosts that were reached, by kernel name."""
     return {kernel: _computer(one) for kernel, one in {HERE: facts, **facts.hosts}.items()}
 
 
 def first_card(lab: Lab, kernel: str) -> str:
-    """Return the first card of a computer that a cable ends at; empty: it has none."""
+    """Return a host's first NIC that has a cable; empty: the host has no such NIC."""
     return next(iter(cards_of(lab, kernel)), "")
 
 

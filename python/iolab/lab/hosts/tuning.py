@@ -1,7 +1,8 @@
-"""How a host is tuned: its processors, and the queues, interrupts and pause frames of its cards.
+"""Processor settings of a host, and queues, interrupts and pause frames of its NICs, as resources. Pure.
 
-It is asked for by the host itself, of all its cards with a cable, or by a guest, of the card that its frames pass: the
-parent's own port that a link joins its guests to; a tap or a macvtap on a veth pair has none. All is put back. Pure.
+A host requests these settings for all its NICs that have a cable. A guest requests them for the NIC that its frames
+pass through: the parent's port that a link joins to its guests, unless that port is a tap or a macvtap on a veth pair.
+All original settings are restored.
 """
 
 from collections.abc import Collection, Iterator
@@ -35,27 +36,33 @@ from iolab.lab.topology import Port, Topology
 from iolab.locale import Phrase
 
 PAUSE_LABELS = {"autoneg": "Autonegotiate", "rx": "RX", "tx": "TX"}
-"""Word of `ethtool -A` to the label that `ethtool -a` shows."""
+"""Label in `ethtool -a` of each option of `ethtool -A`."""
 CPU = "/sys/devices/system/cpu"
 NO_TURBO = f"{CPU}/intel_pstate/no_turbo"
 FILES = {
     "governor": f"{CPU}/cpufreq/policy*/scaling_governor",
     "turbo": f"{NO_TURBO} {CPU}/cpufreq/boost",
 }
-"""What is set to the files that say it, for a shell."""
+"""Files that contain each setting, as shell patterns."""
 CONTRARY = {"on": "0", "off": "1"}
 BOOST = {"on": "1", "off": "0"}
 
 
 def traffic_cards(lab: Lab, name: str) -> tuple[PortRef, ...]:
-    """Return the ports of its parent that a guest's frames pass and that are cards: of a guest, or with a cable."""
+    """Return the parent's ports that are NICs and that a guest's frames pass through.
+
+    A port is a NIC if it is the NIC of a guest or has a cable.
+    """
     links = [link for link, one in lab.links.items() if any(end.machine == name for end in one.ends)]
     ends = (end for link in links for end in uplinks(lab, link) if end.machine != name)
     return tuple(dict.fromkeys(end for end in ends if _is_real(lab, end)))
 
 
 def tuned_cards(lab: Lab, name: str) -> tuple[PortRef, ...]:
-    """Return the cards that `host` of a machine is about: a computer's own with a cable, of a guest its parent's."""
+    """Return the NICs to which the key `host` of a machine applies.
+
+    For a host, these are its NICs with a cable; for a guest, the NICs of its parent.
+    """
     if isinstance(lab.machines[name], Vm):
         return traffic_cards(lab, name)
     ends = (end for link in lab.links.values() if link.cable for end in link.ends)
@@ -63,10 +70,10 @@ def tuned_cards(lab: Lab, name: str) -> tuple[PortRef, ...]:
 
 
 def tunings(lab: Lab) -> dict[str, HostTuning]:
-    """Return what is asked of each card, by its port: what its computer and the guests behind it say together.
+    """Return the settings of each NIC by its port, combined from its host and the guests that use it.
 
     Raises:
-        InputError: two machines ask for different things of one card.
+        InputError: two machines request different settings of one NIC.
     """
     found: dict[str, dict[str, tuple[str, object]]] = {}
     for name, machine in lab.machines.items():
@@ -88,12 +95,12 @@ def tunings(lab: Lab) -> dict[str, HostTuning]:
 
 
 def tuning_resources(lab: Lab, topology: Topology, made: Collection[str]) -> Iterator[Resource]:
-    """Return queues and interrupts of the cards; the card gets its own back when no more is asked.
+    """Return the resources that set queues and interrupts of NICs; the undo restores the original settings.
 
-    `made` are the keys of what there is already: a guest's card has its queues where it is made.
+    `made` has the keys of existing resources: the queues of a guest's NIC are set when the NIC is created.
 
     Raises:
-        InputError: two machines ask for different things of one card.
+        InputError: two machines request different settings of one NIC.
     """
     asked = tunings(lab)
     for port in (port for port in topology.ports() if port.ref in asked):
@@ -110,13 +117,16 @@ def tuning_resources(lab: Lab, topology: Topology, made: Collection[str]) -> Ite
 
 
 def _is_real(lab: Lab, ref: PortRef) -> bool:
-    """Tell whether a parent's port is a card."""
+    """Whether a port of a parent is a NIC."""
     joins = {join_of(lab, link) for link, one in lab.links.items() if ref in one.ends}
     return is_card(lab, ref) or Join.CABLE in joins
 
 
 def queues_resource(port: Port, queues: int, need: str, undo: Command | None = None) -> Resource:
-    """Return how many of its queue pairs a card uses; with an undo, what it used before is read for it."""
+    """Return the resource that sets the number of active queue pairs.
+
+    If the resource has an undo, its action reads the original number first.
+    """
     show = Reading(Command(("ethtool", "-l", port.name)), HardwareSettings(("combined",)))
     change = Command(("ethtool", "-L", port.name, "combined", str(queues)))
     return Resource(
@@ -144,7 +154,7 @@ def _interrupts(port: Port, cpus: tuple[int, ...], queues: int | None, needs: tu
 
 
 def cpu_ranges(cpus: tuple[int, ...]) -> str:
-    """Return CPUs as the kernel lists them: "0-2,5"."""
+    """Return CPUs as a list in kernel syntax: "0-2,5"."""
     runs: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if runs and cpu == runs[-1][-1] + 1:
@@ -155,15 +165,15 @@ def cpu_ranges(cpus: tuple[int, ...]) -> str:
 
 
 def coalescing_words(asked: BaseModel) -> dict[str, str]:
-    """Return what is asked of a card's interrupts, or pause frames, by the words of ethtool."""
+    """Return the coalescing or pause settings as ethtool options."""
     values = asked.model_dump(exclude_none=True)
     return {name.replace("_", "-"): str(value) for name, value in values.items()}
 
 
 def card_settings(port: Port, asked: HostTuning, need: str) -> Iterator[Resource]:
-    """Return how a card holds its interrupts back, and its pause frames.
+    """Return the resource that sets interrupt coalescing and pause frames of a NIC.
 
-    Changing either may take a link down for seconds: its carrier is waited for.
+    A change may take the link down for seconds, so the carrier is awaited.
     """
     if words := coalescing_words(asked.coalesce):
         yield _set(port, "coalesce", ("-C", "-c"), words, {word: word for word in words}, need)
@@ -198,7 +208,7 @@ def _set(
 
 
 def processor_resources(lab: Lab) -> Iterator[Resource]:
-    """Return what is asked of the processors of each computer."""
+    """Return the resources that set the processors of each host."""
     for name, machine in lab.machines.items():
         if isinstance(machine, Host):
             if machine.processors.governor is not None:
@@ -219,7 +229,7 @@ def _tuned(lab: Lab, name: str, what: Literal["governor", "turbo"], value: str) 
 
 
 def processor_word(wanted: TuneProcessors, path: str) -> str:
-    """Return what is written into a file so that the processors run as wanted."""
+    """Return the word to write to a file for a processor setting."""
     if wanted.what == "governor":
         return wanted.value
     return (CONTRARY if path == NO_TURBO else BOOST)[wanted.value]

@@ -1,1 +1,1 @@
-"""Links of a lab: how their ends meet, what joins them, what shapes them. Pure."""
+"""Links of a lab: link types, the interfaces between their ends, and their shapes. Pure."""

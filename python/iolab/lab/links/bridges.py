@@ -1,4 +1,4 @@
-"""Bridges, and the namespaces that they and machines are in: made so that nothing is sent in them by itself. Pure."""
+"""Bridges, and namespaces of bridges and machines, configured to send nothing on their own. Pure."""
 
 from iolab.lab.actions import Command, CreateNetns, Expectation, Reading, Run, Write
 from iolab.lab.dependencies import Place
@@ -10,7 +10,7 @@ from iolab.lab.resources import Resource
 def netns_resource(
     key: str, machine: str, name: str, kernel: str = HERE, needs: tuple[str, ...] = ()
 ) -> Resource:
-    """Return a namespace without IPv6: link-local noise would spoil the counters."""
+    """Return a namespace without IPv6, whose link-local traffic would disturb the counters."""
     return Resource(
         key=key,
         machine=machine,
@@ -21,7 +21,7 @@ def netns_resource(
 
 
 def without_ipv6(netns: str | None) -> tuple[Write, ...]:
-    """Keep IPv6 off all interfaces of a namespace, those to come included."""
+    """Return the action that disables IPv6 on all current and future interfaces of a namespace."""
     return tuple(
         Write(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6", netns, "1", absent_ok=True)
         for scope in ("default", "all")
@@ -29,17 +29,17 @@ def without_ipv6(netns: str | None) -> tuple[Write, ...]:
 
 
 def show_interfaces(netns: str | None) -> Command:
-    """Return the command that shows every interface of a namespace."""
+    """Return the command that shows all interfaces of a namespace."""
     return Command(("ip", "-j", "-d", "addr", "show"), netns)
 
 
 def expect_interface(netns: str | None, how: Interface, expected: str, what: str) -> Expectation:
-    """Expect an attribute of an interface."""
+    """Return the expectation of an interface attribute."""
     return Expectation(Reading(show_interfaces(netns), how), expected, what)
 
 
 def bridge_resource(machine: str, place: Place, mac: str | None = None) -> Resource:
-    """Return a bridge that sends nothing by itself: no spanning tree, no multicast queries."""
+    """Return a bridge that sends nothing on its own: no spanning tree, no multicast queries."""
     name, netns = place.bridge, place.netns
     address = ("address", mac) if mac else ()
     add = ("ip", "link", "add", "dev", name, *address)
@@ -57,7 +57,7 @@ def bridge_resource(machine: str, place: Place, mac: str | None = None) -> Resou
 def bridge_up(
     key: str, machine: str, place: Place, ports: tuple[str, ...], members: tuple[str, ...]
 ) -> Resource:
-    """Bring a bridge up after its `ports`, which are keys, and expect that it forwards at each of its `members`."""
+    """Return the resource that brings up a bridge after its `ports` (keys) and expects all `members` to forward."""
     name, netns = place.bridge, place.netns
     forwards = (
         expect_interface(

@@ -1,7 +1,7 @@
-"""How the ends of a link meet: on which kernel, by what, and what stands at the parent's side of a guest's card.
+"""Determine how the ends of a link are joined: the kernel, the link type, and the parent's interfaces of guests' NICs.
 
-Two namespaces get a veth pair; a guest's tap *is* the port at the other end; more ends, or two guests, get a bridge in
-a namespace of the link's own; a machine's own port and its children's get a bridge in that machine. Pure.
+Two namespaces get a veth pair; a guest's tap is itself the port at the other end; more ends, or two guests, get a
+bridge in a dedicated namespace; a machine's own port and those of its children get a bridge in that machine. Pure.
 """
 
 from enum import StrEnum
@@ -16,54 +16,54 @@ from iolab.lab.kernels import has_kernel, kernel_of, on_kernels, parent_kernel
 from iolab.locale import Phrase
 
 NAME_LIMIT = 15
-"""Longest interface name: IFNAMSIZ less the final NUL (linux/if.h)."""
+"""Maximum length of an interface name: IFNAMSIZ minus the final NUL (linux/if.h)."""
 
 
 class Join(StrEnum):
-    """What joins the ends of a link."""
+    """The type of the connection between the ends of a link."""
 
     PAIR = "pair"
     """A veth pair between two ports."""
     WIRE = "wire"
-    """Two taps, and a thread of the agent that carries frames between them."""
+    """Two taps, with an agent thread that carries frames between them."""
     TAP = "tap"
-    """The tap of the one guest, which is the other port."""
+    """The tap of the only guest, which is also the other port."""
     MACVTAP = "macvtap"
-    """A veth pair from the other port to a namespace of the link's own, with the guest's macvtap on it."""
+    """A veth pair from the other port to a dedicated namespace, with the guest's macvtap on it."""
     BRIDGE = "bridge"
-    """A bridge in a namespace of the link's own."""
+    """A bridge in a dedicated namespace."""
     CHILDREN = "children"
-    """The bridge of the machine whose port is one of the ends, and whose children are the others."""
+    """The bridge of the machine that has one of the ends; the machine's children have the other ends."""
     ON_PORT = "on-port"
-    """The port of the machine that is one of the ends: the others are macvtaps on it, of its guests."""
+    """The port of the machine that has one of the ends; the other ends are macvtaps of its guests on this port."""
     SHARED = "shared"
-    """Macvlans or ipvlans on one interface: the parent's port, or one in a namespace of the link's own."""
+    """Macvlans or ipvlans on one interface: the parent's port, or an interface in a dedicated namespace."""
     FUNCTIONS = "functions"
-    """The card of the machine whose port is one of the ends: the others are virtual functions of it."""
+    """The NIC of the machine that has one of the ends; the other ends are virtual functions of this NIC."""
     CABLE = "cable"
-    """Nothing: it is there."""
+    """An existing cable."""
     TUNNEL = "tunnel"
-    """What other links carry: each end is on its machine's own kernel."""
+    """A tunnel over other links: each end is on its machine's kernel."""
     BOND = "bond"
-    """Several links whose ports are one."""
+    """Several links that are bonded."""
 
 
 @frozen
 class Side:
-    """The parent's side of an end that is plugged in from elsewhere: a bridge's member, or what carries a macvtap."""
+    """The parent's interface of an end: a bridge member, or the device below a macvtap."""
 
     kernel: str
-    """The kernel it is on."""
+    """The kernel with the interface."""
     netns: str | None
-    """Network namespace of that kernel; None: the kernel's own."""
+    """Network namespace on that kernel; None: the kernel's initial namespace."""
     interface: str
-    """The interface: a bridge's member, or the lower device of a macvtap between two ports."""
+    """The interface: a bridge member, or the lower device of a macvtap between two ports."""
     lower: str | None = None
-    """The lower device of a macvtap, where the interface itself cannot be it: it is a bridge's member."""
+    """The lower device of a macvtap, if the interface itself is a bridge member and cannot be the lower device."""
     macvtap: str | None = None
-    """The macvtap; None: the guest has a tap, or the end is no guest's."""
+    """The macvtap; None: the guest has a tap, or the end does not belong to a guest."""
     own: bool = True
-    """False: the interface is a port of the parent, which another link makes and sets."""
+    """False: the interface is a port of the parent that a different link creates and configures."""
 
 
 @answered_once
@@ -75,27 +75,27 @@ def others(lab: Lab, link: str, machine: str) -> tuple[str, ...]:
 
 @answered_once
 def standing_on(lab: Lab, machine: str) -> str:
-    """Return the kernel on which a machine's interfaces are plugged in from outside: a guest's on its parent's."""
+    """Return the kernel that has the outer ends of a machine's interfaces: for a guest, its parent's kernel."""
     return parent_kernel(lab, machine) if lab.machines[machine].kind == "vm" else kernel_of(lab, machine)
 
 
 @answered_once
 def is_parent(lab: Lab, link: str, machine: str) -> bool:
-    """Tell whether all other ends of a link are children of a machine."""
+    """Whether all other ends of a link belong to children of a machine."""
     there = False
     for end in lab.links[link].ends:
         if (name := end.machine) != machine:
             if name not in lab.machines or lab.machines[name].on != machine:
-                return False  # at once: a link may have hundreds of ends
+                return False  # early exit: a link may have hundreds of ends
             there = True
     return there
 
 
 @answered_once
 def is_card(lab: Lab, ref: PortRef) -> bool:
-    """Tell whether a port is a card of a guest, made with it by its parent.
+    """Whether a port is a NIC of a guest that the parent creates with the guest.
 
-    Not so a port that is for its children, or that others of its ports carry.
+    Ports towards the guest's own children, and ports that other links carry, are not NICs.
     """
     machine = ref.machine
     if lab.machines[machine].kind != "vm":
@@ -106,7 +106,7 @@ def is_card(lab: Lab, ref: PortRef) -> bool:
 
 @answered_once
 def owner_of(lab: Lab, ref: PortRef) -> str:
-    """Return the link that makes a port; another one that it is an end of joins its machine's children to it."""
+    """Return the link that creates a port; a second link with this port joins the machine's children to it."""
     links = [name for name, link in lab.links.items() if ref in link.ends]
     machine = ref.machine
     return next((name for name in links if not is_parent(lab, name, machine)), links[0])
@@ -114,24 +114,24 @@ def owner_of(lab: Lab, ref: PortRef) -> str:
 
 @answered_once
 def uplinks(lab: Lab, link: str) -> tuple[PortRef, ...]:
-    """Return the ends of a link that another link makes: ports of the parent, to which this one joins its children."""
+    """Return the ends of a link that a different link creates: the parent's ports to which this link joins children."""
     ends = (end for end in lab.links[link].ends if is_parent(lab, link, end.machine))
     return tuple(end for end in ends if owner_of(lab, end) != link)
 
 
 @answered_once
 def own_ends(lab: Lab, link: str) -> tuple[PortRef, ...]:
-    """Return the ends that a link makes."""
+    """Return the ends that a link creates."""
     elsewhere = uplinks(lab, link)
     return tuple(end for end in lab.links[link].ends if end not in elsewhere)
 
 
 @answered_once
 def home_of(lab: Lab, link: str) -> str:
-    """Return the kernel on which a link is made.
+    """Return the kernel on which a link is created.
 
     Raises:
-        InputError: its ends are on kernels that do not meet.
+        InputError: the kernels of its ends cannot be joined.
     """
     homes = {end: plugged_into(lab, end, link) for end in lab.links[link].ends}
     if len(set(homes.values())) > 1:
@@ -143,7 +143,7 @@ def home_of(lab: Lab, link: str) -> str:
 
 @answered_once
 def plugged_into(lab: Lab, ref: PortRef, link: str) -> str:
-    """Return the kernel on which an end is plugged into a link."""
+    """Return the kernel on which an end is joined to a link."""
     machine = ref.machine
     if has_kernel(lab.machines[machine]) and _leads_down(lab, link, machine):
         return machine
@@ -152,7 +152,7 @@ def plugged_into(lab: Lab, ref: PortRef, link: str) -> str:
 
 @answered_once
 def join_of(lab: Lab, link: str) -> Join:
-    """Return what joins the ends of a link."""
+    """Return the type of connection between the ends of a link."""
     if lab.links[link].cable:
         return Join.CABLE
     if lab.links[link].over:
@@ -171,31 +171,31 @@ def join_of(lab: Lab, link: str) -> Join:
         return Join.WIRE if is_ours(lab, link) else Join.PAIR
     guest = guest_at(lab, cards[0])
     if guest.engine == "xen":
-        return Join.BRIDGE  # the parent's side comes with the domain, and goes with it: no port can be it
+        return Join.BRIDGE  # the parent's interface is created with the domain, so it cannot be a port
     return Join.MACVTAP if is_macvtap(guest) else Join.TAP
 
 
 @answered_once
 def is_shared(lab: Lab, link: str) -> bool:
-    """Tell whether the ends of a link are macvlans or ipvlans on one interface."""
+    """Whether the ends of a link are macvlans or ipvlans on one interface."""
     return lab.links[link].join in ("macvlan", "ipvlan")
 
 
 @answered_once
 def is_ours(lab: Lab, link: str) -> bool:
-    """Tell whether iolab itself carries the frames of a link."""
+    """Whether iolab itself carries the frames of a link."""
     wire = lab.links[link].wire
     return is_paced(lab, link) or (wire is not None and wire.emulator != "netem")
 
 
 def is_paced(lab: Lab, link: str) -> bool:
-    """Tell whether iolab's own pacer shapes a link: it is a part of a wire."""
+    """Whether iolab's pacer shapes a link, as a part of an emulated link."""
     shape = lab.links[link].shape
     return shape is not None and shape.qdisc == "pacer"
 
 
 def joins_bridges(lab: Lab, link: str) -> bool:
-    """Tell whether a link's wire joins two bridges: one end is plugged into each, a guest's tap into one at least."""
+    """Whether a link's emulated link joins two bridges, one per end; at least one end is a guest's tap."""
     ends = lab.links[link].ends
     cards = [guest_at(lab, end) for end in ends if is_card(lab, end)]
     plugged = bool(cards) and all(card.engine == "qemu" and not is_macvtap(card) for card in cards)
@@ -203,14 +203,14 @@ def joins_bridges(lab: Lab, link: str) -> bool:
 
 
 def guest_at(lab: Lab, ref: PortRef) -> Vm:
-    """Return the virtual machine whose card a port is."""
+    """Return the virtual machine whose NIC a port is."""
     machine = lab.machines[ref.machine]
     assert isinstance(machine, Vm)
     return machine
 
 
 def is_function(lab: Lab, machine: str) -> bool:
-    """Tell whether what joins a machine to its parent's card is a virtual function of it."""
+    """Whether a machine is joined to its parent's NIC through a virtual function of this NIC."""
     found = lab.machines[machine]
     if isinstance(found, Netns):
         return found.ports == "sr-iov"
@@ -219,7 +219,7 @@ def is_function(lab: Lab, machine: str) -> bool:
 
 @answered_once
 def has_functions(lab: Lab, link: str) -> bool:
-    """Tell whether a link joins a parent's card and virtual functions of it."""
+    """Whether a link joins a parent's NIC and its virtual functions."""
     parents = {end.machine for end in uplinks(lab, link)}
     ends = {end.machine for end in lab.links[link].ends}
     return bool(parents) and any(is_function(lab, name) for name in ends - parents)
@@ -227,9 +227,10 @@ def has_functions(lab: Lab, link: str) -> bool:
 
 @answered_once
 def macvtaps_on(lab: Lab, uplink: PortRef) -> tuple[PortRef, ...]:
-    """Return the cards of guests that are macvtaps on a port of their parent, as all that is joined to it must be.
+    """Return the guests' NICs that are macvtaps on a port of their parent.
 
-    A port that is on a bridge can carry none: where a guest has another card, or the parent bridges, all are on one.
+    The result is empty if the port is bridged, or if a different kind of NIC is joined to it, because a bridged port
+    cannot have macvtaps.
     """
     links = [name for name in lab.links if uplink in uplinks(lab, name)]
     ends = tuple(end for name in links for end in own_ends(lab, name))
@@ -239,7 +240,7 @@ def macvtaps_on(lab: Lab, uplink: PortRef) -> tuple[PortRef, ...]:
 
 
 def functions_of(lab: Lab, uplink: PortRef) -> tuple[PortRef, ...]:
-    """Return the ends that are virtual functions of the card that a port is, in the order of their numbers."""
+    """Return the ends that are virtual functions of the NIC of a port, in the order of their numbers."""
     links = [
         name for name, link in lab.links.items() if uplink in uplinks(lab, name) and has_functions(lab, name)
     ]
@@ -247,15 +248,16 @@ def functions_of(lab: Lab, uplink: PortRef) -> tuple[PortRef, ...]:
 
 
 def is_macvtap(guest: Vm) -> bool:
-    """Tell whether a guest's cards are macvtaps."""
+    """Whether a guest's NICs are macvtaps."""
     return guest.nic in ("macvtap", "macvtap+vhost")
 
 
 def mac_of(lab: Lab, ref: PortRef) -> str | None:
-    """Return the Ethernet address of a port or of a machine's bridge; None: as its kernel makes it.
+    """Return the MAC address of a port or of a machine's bridge; None: the kernel assigns it.
 
-    It is the same in every run, and known to other kernels without asking; a port that is made again has the address
-    that others keep for it (ARP). Its first byte says that it is administered locally (IEEE 802, 8.4).
+    The address is the same in every run and known to other kernels without ARP; a recreated port has the address that
+    other machines keep in their neighbour tables. The first byte of the address marks it as locally administered (IEEE
+    802, 8.4).
     """
     if any(ref in link.ends and link.cable for link in lab.links.values()):
         return None
@@ -263,7 +265,7 @@ def mac_of(lab: Lab, ref: PortRef) -> str | None:
 
 
 def short_name(ref: str, role: str = "") -> str:
-    """Return an interface name made of machine.port: as it is where it is short enough, else ending in a digest."""
+    """Return an interface name for machine.port: unchanged if it is short enough, otherwise shortened with a digest."""
     name = f"{role}{ref}"
     if len(name) <= NAME_LIMIT:
         return name
@@ -273,5 +275,5 @@ def short_name(ref: str, role: str = "") -> str:
 
 @answered_once
 def _leads_down(lab: Lab, link: str, machine: str) -> bool:
-    """Tell whether another end of a link stands on a machine's own kernel."""
+    """Whether another end of a link is on a machine's own kernel."""
     return any(standing_on(lab, name) == machine for name in others(lab, link, machine))

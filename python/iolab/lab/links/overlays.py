@@ -1,4 +1,4 @@
-"""Links over others: what carries each end, and how large a packet may be there. Pure."""
+"""Links over other links: the ports that carry each end, and the maximum packet size. Pure."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -10,40 +10,44 @@ from iolab.locale import Phrase
 from iolab.messages.conflicts import (
     BondMtusDiffer,
     ForwardConflict,
+    LinkMtu,
     MtuLimited,
+    SegmentMtusDiffer,
     TunnelInOwnBridge,
     TunnelTwice,
 )
 from iolab.messages.places import ForLink, KeyOf, ValueOf
 from iolab.messages.unmet import UnmetRequirement
-from iolab.messages.warnings import LinkMtu, SegmentMtusDiffer
 from iolab.units import ETHERNET_HEADER_BYTES
 
 PLAIN_MTU = 1500
-"""Of a link over nothing, where none is said [bytes]."""
+"""Default MTU of a link that does not run over another link [bytes]."""
 UDP, VXLAN, GRE, GRE_KEY, WIREGUARD = 8, 8, 4, 4, 32
-"""Headers [bytes]: RFC 768, RFC 7348, RFC 2784, RFC 2890, and WireGuard's with its tag (5.4.6 there)."""
+"""Header sizes [bytes], from RFC 768, RFC 7348, RFC 2784, RFC 2890 and, including the authentication tag, section 5.4.6
+of the WireGuard paper."""
 COUNTED = {"vxlan": 0, "gre": 0, "wireguard": WIREGUARD}
-"""What the kernel counts at the ports of tunnels of each packet beside it, where that is no frame's header [bytes]."""
+"""Bytes per packet that the kernel counts on tunnel ports in addition to the packet, if they are not a frame header
+[bytes]."""
 IP_HEADER = {4: 20, 6: 40}
-"""By version, without options [bytes]."""
+"""Header size by IP version, without options [bytes]."""
 
 
 def is_over(lab: Lab, link: str) -> bool:
-    """Tell whether a link lies over others."""
+    """Whether a link is over other links."""
     return bool(lab.links[link].over)
 
 
 @answered_once
 def carriers(lab: Lab, link: str, machine: str) -> tuple[PortRef, ...]:
-    """Return the ports of a machine that carry its end of a link: all of a bond, the first of a tunnel."""
+    """Return the ports of a machine that carry its end of a link: the ports on all links of a bond, or on the first
+    link of a tunnel."""
     found = ports_below(lab.links, lab.links[link], machine)
     return found if lab.links[link].bond is not None else found[:1]
 
 
 @answered_once
 def bonded(lab: Lab) -> frozenset[PortRef]:
-    """Return the ports that are parts of bonds: they have no address of their own."""
+    """Return the ports that are members of bonds, which have no addresses."""
     bonds = ((name, link) for name, link in lab.links.items() if link.bond is not None)
     return frozenset(
         ref for name, link in bonds for end in link.ends for ref in carriers(lab, name, end.machine)
@@ -52,7 +56,7 @@ def bonded(lab: Lab) -> frozenset[PortRef]:
 
 @answered_once
 def links_below(lab: Lab, link: str) -> frozenset[str]:
-    """Return every link below a link."""
+    """Return all links below a link."""
     found: set[str] = set()
     waiting = list(lab.links[link].over)
     while waiting:
@@ -63,7 +67,7 @@ def links_below(lab: Lab, link: str) -> frozenset[str]:
 
 
 def overhead_bytes(lab: Lab, link: str, ip: int) -> int:
-    """Return what a tunnel adds to a packet on the link below, over IP of this version [bytes]."""
+    """Return the bytes that a tunnel adds to a packet on the link below, over this IP version [bytes]."""
     found = lab.links[link]
     key = GRE_KEY if found.id is not None else 0
     own = {
@@ -76,14 +80,15 @@ def overhead_bytes(lab: Lab, link: str, ip: int) -> int:
 
 
 def room_bytes(lab: Lab, link: str) -> int:
-    """Return the largest packet that the links below carry in one piece, with what a tunnel adds [bytes]."""
+    """Return the size of the largest packet that the links below carry unfragmented, minus the tunnel overhead
+    [bytes]."""
     below = [name for name in lab.links[link].over if name in lab.links]
     ip = 6 if any(lab.links[name].ip == 6 for name in below) else 4
     return min((mtu_of(lab, name) for name in below), default=PLAIN_MTU) - overhead_bytes(lab, link, ip)
 
 
 def unequal_mtus(lab: Lab, segments: Iterable[tuple[str, ...]]) -> Iterator[SegmentMtusDiffer]:
-    """Yield the segments, each given by its links that bridges join, whose links have different MTUs."""
+    """Yield the segments whose links have different MTUs, each as a tuple of its bridged links."""
     for links in segments:
         mtus = {name: mtu_of(lab, name) for name in links}
         if len(set(mtus.values())) > 1:
@@ -93,10 +98,10 @@ def unequal_mtus(lab: Lab, segments: Iterable[tuple[str, ...]]) -> Iterator[Segm
 
 
 def mtu_of(lab: Lab, link: str) -> int:
-    """Return the largest IP packet of a link: as written, or 1500, or what the links below leave [bytes].
+    """Return the maximum IP packet size of a link: as configured, 1500, or the size that the links below leave [bytes].
 
     Raises:
-        InputError: they leave nothing.
+        InputError: the links below leave no room.
     """
     found = lab.links[link]
     if found.mtu is not None:
@@ -113,7 +118,7 @@ def mtu_of(lab: Lab, link: str) -> int:
 
 
 def overlay_needs(lab: Lab) -> Iterator[UnmetRequirement]:
-    """Tell of tunnels and bonds that cannot be."""
+    """Yield conflicts of tunnels and bonds."""
     for name, link in lab.links.items():
         if link.bond is not None:
             below = tuple(one for one in link.over if one in lab.links)
@@ -142,7 +147,7 @@ def _tunnel_needs(lab: Lab, name: str) -> Iterator[UnmetRequirement]:
 
 
 def _alike(lab: Lab, name: str, other: str) -> bool:
-    """Tell whether two tunnels of one kind have the same number between the same ports."""
+    """Whether two tunnels of one kind have the same identifier between the same ports."""
     one, two = lab.links[name], lab.links[other]
     numbered = one.id is not None or two.id is not None or one.tunnel != "vxlan"
     places = [
@@ -154,4 +159,4 @@ def _alike(lab: Lab, name: str, other: str) -> bool:
 
 
 LEAST_MTU = 68
-"""That every link must carry (RFC 791) [bytes]."""
+"""Minimum MTU that every link must support (RFC 791) [bytes]."""

@@ -1,12 +1,12 @@
-"""iolab's own pacer as a value: classes with rate and ceil on a line, every frame of a class spaced."""
+"""The configuration of iolab's pacer: classes with rate and ceil on a line; every frame of a class is paced."""
 
 from iolab.experiment.model.impairments import Stage
 from iolab.frozen import frozen
 
 QUEUE_FRAMES = 1000
-"""Queue of a class where the shape gives no limit: as below a class of htb."""
+"""Default queue of a class [frames], as in an htb leaf."""
 LONGEST_FRAME_BYTES = 9018
-"""What a queue in frames may hold of each."""
+"""Maximum number of bytes per frame in a queue whose limit is a number of frames."""
 
 
 @frozen
@@ -14,42 +14,42 @@ class PacedClass:
     """A class of the pacer."""
 
     rate_bps: int
-    """What it is sure to get."""
+    """Guaranteed rate."""
     ceil_bps: int
-    """What it may borrow up to."""
+    """Maximum rate, including borrowed rate."""
 
 
 @frozen
 class PacedFlow:
-    """Which packets belong to a class."""
+    """A filter that assigns packets to a class."""
 
     source: str | None
-    """Their source; None: any."""
+    """Source of the packets; None: any."""
     destination: str | None
-    """Their destination; None: any."""
+    """Destination of the packets; None: any."""
     place: int
-    """Of the class among the classes."""
+    """Index of the class."""
 
 
 @frozen(kw_only=True)
 class Pacing:
-    """The pacer of one way of a wire."""
+    """The pacer of one direction of an emulated link."""
 
     rate_bps: int
-    """Of the port as a whole."""
+    """Rate of the whole port."""
     classes: tuple[PacedClass, ...]
-    """In the order written; one that has everything where none is written."""
+    """Classes, in file order; one class with the whole rate if the file has none."""
     flows: tuple[PacedFlow, ...]
-    """The first that fits holds."""
+    """Filters; the first match applies."""
     default: int | None
-    """Class of what fits none; None: it passes unspaced."""
+    """Class of packets that match no filter; None: such packets are not paced."""
     limit_bytes: int | None
     """Queue of each class; None: 1000 frames."""
     burst_bytes: int | None = None
-    """What leaves at most above the rate; None: all that is late is caught up."""
+    """Maximum burst above the rate; None: a late pacer catches up completely."""
 
     def stage(self) -> Stage:
-        """Return it as the agent's stage (contract, wire.change)."""
+        """Return the pacer as a stage of the agent (contract, wire.change)."""
         queue: Stage = {"kind": "frames", "frames": QUEUE_FRAMES}
         if self.limit_bytes is not None:
             queue = {"kind": "bytes", "bytes": self.limit_bytes}
@@ -69,5 +69,5 @@ class Pacing:
         return stage | {key: value for key, value in optional.items() if value is not None}
 
     def memory_bytes(self) -> int:
-        """Return what its queues may hold."""
+        """Return the maximum memory of the pacer's queues."""
         return len(self.classes) * (self.limit_bytes or QUEUE_FRAMES * LONGEST_FRAME_BYTES)

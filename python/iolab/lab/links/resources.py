@@ -1,7 +1,7 @@
-"""Links as resources: what joins the ends, on the kernel where they meet.
+"""Links as resources: the interfaces between their ends, on the kernel where the ends are joined.
 
-Bridge-side ports keep the offloads that the kernel gives them: they pass large segments on and join none, so
-what the machines' ports send is what the machines' ports receive.
+The bridge ends of veth pairs keep the kernel's default offloads: they pass large segments and merge none, so the
+machines' ports receive exactly what other machines' ports send.
 """
 
 from collections.abc import Iterator
@@ -45,10 +45,10 @@ from iolab.locale import Phrase
 
 
 def link_resources(lab: Lab, topology: Topology, name: str) -> Iterator[Resource]:
-    """Return what joins a link's ports.
+    """Return the resources that join a link's ports.
 
     Raises:
-        InputError: the ends are on kernels that do not meet, or a name is no interface's.
+        InputError: the kernels of the ends cannot be joined, or a name is not a valid interface name.
     """
     ports = ports_of(lab, topology, name)
     _check(lab, name, ports)
@@ -80,8 +80,8 @@ def _where(lab: Lab, kernel: str) -> tuple[str, tuple[str, ...]]:
 
 
 NEGOTIATION_NS = 30_000_000_000
-"""How long cards may take to find each other again after a change that takes the link down (MTU, queues, pause frames):
-2 to 5 s by 1000BASE-T, over 10 s with forward error correction or through a switch's spanning tree [ns]."""
+"""Maximum time until NICs have a carrier again after a change that takes the link down (MTU, queues, pause frames):
+2 to 5 s for 1000BASE-T, more than 10 s with forward error correction or through a switch with spanning tree [ns]."""
 
 
 def _check(lab: Lab, link: str, ports: list[Port]) -> None:
@@ -95,7 +95,7 @@ def _check(lab: Lab, link: str, ports: list[Port]) -> None:
 
 
 def _cable(lab: Lab, port: Port) -> Resource:
-    """Return an end of a cable: it is there, and up."""
+    """Return the resource of a cable end, which expects that the interface exists and is up."""
     return Resource(
         key=f"cable:{port.ref}",
         machine=port.machine,
@@ -106,9 +106,9 @@ def _cable(lab: Lab, port: Port) -> Resource:
 
 
 def _pair(lab: Lab, link: str, ports: list[Port]) -> Resource:
-    """Return a veth pair, made with each end in its namespace.
+    """Return a veth pair, with each end created in its namespace.
 
-    The end in a namespace of the lab is the peer: deleting it is harmless where the pair was never made.
+    The end in a namespace of the lab is the peer: its deletion is harmless if the pair was never created.
     """
     here, there = sorted(ports, key=lambda port: port.netns is not None)
     return Resource(
@@ -127,12 +127,12 @@ def _pair(lab: Lab, link: str, ports: list[Port]) -> Resource:
 
 
 def _there(lab: Lab, link: str, port: Port) -> Resource:
-    """Return a port that is there by itself, or comes with a guest."""
+    """Return the resource of an existing port, or of a port that is created with a guest."""
     return _cable(lab, port) if lab.links[link].cable else _tap(lab, link, port)
 
 
 def _tap(lab: Lab, link: str, port: Port) -> Resource:
-    """Return the port that is a guest's tap: it comes with the guest, and goes with it."""
+    """Return the port that is a guest's tap, which is created and removed with the guest."""
     (guest,) = (end.machine for end in lab.links[link].ends if is_card(lab, end))
     up = ("ip", "link", "set", "dev", port.name, "address", mac_of(lab, port.ref) or "", "up")
     return Resource(
@@ -146,7 +146,7 @@ def _tap(lab: Lab, link: str, port: Port) -> Resource:
 
 
 def _to_side(lab: Lab, key: str, port: Port, side: Side, place: Place) -> Resource:
-    """Return a veth pair from a port to what carries a guest's macvtap."""
+    """Return a veth pair from a port to the device below a guest's macvtap."""
     up = Run(Command(("ip", "link", "set", "dev", side.interface, "up"), side.netns))
     return Resource(
         key=key,
@@ -159,7 +159,7 @@ def _to_side(lab: Lab, key: str, port: Port, side: Side, place: Place) -> Resour
 
 
 def _carried(lab: Lab, topology: Topology, link: str) -> Iterator[Resource]:
-    """Return a guest's macvtap in a namespace of its own, and what joins it to the port at the other end."""
+    """Return a guest's macvtap in a dedicated namespace, with the connection to the port at the other end."""
     ports = ports_of(lab, topology, link)
     place = place_of_link(lab, topology, link)
     yield netns_resource(
@@ -174,7 +174,7 @@ def _carried(lab: Lab, topology: Topology, link: str) -> Iterator[Resource]:
 
 
 def _macvtap(lab: Lab, topology: Topology, port: Port, *needs: str) -> Resource:
-    """Return the macvtap of a guest's card; where its lower device must be a bridge's member, a pair for that."""
+    """Return the macvtap of a guest's NIC; if its lower device must be a bridge member, add a veth pair."""
     side = side_of(lab, topology, port)
     place = place_of_link(lab, topology, port.link)
     assert side is not None
@@ -239,7 +239,7 @@ def _bridged(lab: Lab, topology: Topology, link: str, join: Join) -> Iterator[Re
 
 
 def _guest_member(port: Port, side: Side, place: Place) -> Resource:
-    """Return a guest's tap on a bridge."""
+    """Return a guest's tap as a bridge member."""
     return Resource(
         key=f"side:{port.ref}",
         machine=port.machine,
@@ -253,8 +253,8 @@ def _guest_member(port: Port, side: Side, place: Place) -> Resource:
 def _member(lab: Lab, port: Port, side: Side, place: Place) -> Resource:
     """Return one end of a link's bridge: a veth pair from the machine's port to the bridge.
 
-    The bridge's side is opened first. The kernel tells a bridge at once of the carrier of an end that had waited for
-    it, of one that finds it only within the second to which it limits such news (linkwatch).
+    The bridge's end is brought up first. The kernel reports the carrier of a waiting end to the bridge at once, but it
+    reports the carrier of an end that comes up later with a delay of up to a second (linkwatch).
     """
     return Resource(
         key=f"veth:{port.ref}",
@@ -284,9 +284,11 @@ def _expect_member(side: Side, place: Place, port: Port) -> Iterator[Expectation
 
 
 def _add(lab: Lab, port: Port, peer: str, netns: str | None, peer_mac: str | None = None) -> Run:
-    """Make a veth pair from the end that is in a kernel's own namespace, if one is: only the peer can be sent away.
+    """Return the command that creates a veth pair.
 
-    The undo deletes the peer: harmless where the pair was never made.
+    An end in a kernel's initial namespace is created there, and only the peer is moved.
+
+    The undo deletes the peer, which is harmless if the pair was never created.
     """
     mac = mac_of(lab, port.ref)
     here, there = (port.name, mac, port.netns), (peer, peer_mac, netns)
@@ -303,7 +305,10 @@ def _up(port: Port) -> Run:
 
 
 def _quiet(lab: Lab, port: Port) -> tuple[Write, ...]:
-    """Keep IPv6 off a port in a computer's own namespace; in the lab's, and in guests, it is off everywhere."""
+    """Return the action that disables IPv6 on a port in a host's initial namespace.
+
+    In the lab's namespaces and in guests, IPv6 is disabled on all interfaces.
+    """
     path = f"/proc/sys/net/ipv6/conf/{port.name}/disable_ipv6"
     host = port.netns is None and lab.machines[port.machine].kind == "host" and lab.links[port.link].ip == 4
     return (Write(path, None, "1", absent_ok=True),) if host else ()

@@ -1,10 +1,11 @@
-"""Rate control at one port's egress as a resource: htb with classes and filters, tbf, fq; and its read-back.
+"""Egress rate control of a port as a resource: htb with classes and filters, tbf, fq, with their read-back.
 
-The qdisc sits on the interface that carries the packets (the VLAN's, where there is one): below it frames are
-tagged, and filters for `protocol ip` would not see them. Packets that no filter selects pass unshaped, unless
-`default` names a class; an htb without classes shapes everything. iolab's own pacer is a part of a wire (`wires`).
+The qdisc is on the interface that carries the packets (for a VLAN, the VLAN interface): on the interface below, frames
+are tagged, and filters for `protocol ip` would not match them. Packets without a matching filter are not shaped unless
+`default` names a class; an htb without classes shapes everything. iolab's pacer is a part of an emulated link
+(`wires`).
 
-htb is a tree of classes, with a queue below each leaf, and filters by address.
+An htb is a tree of classes, with a queue below each leaf, and filters by address.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,16 +41,16 @@ Selector = tuple[str | None, str | None]
 """Source and destination address of a filter; None: any."""
 ROOT_CLASS = "1:1"
 FIRST_CLASS = 0x10
-"""Minor number of the first written class."""
+"""Minor number of the first configured class."""
 LEAF_FRAMES = 1000
-"""Queue of a class [frame]: the kernel's default transmit queue (tc-pfifo)."""
+"""Queue length of a class [frame]: the kernel's default transmit queue (tc-pfifo)."""
 
 
 def shape_resources(lab: Lab, topology: Topology, link: str) -> Iterator[Resource]:
-    """Give the shaping of a link that the kernel does.
+    """Yield the resources of a link's shape in the kernel.
 
     Raises:
-        InputError: it names a port or machine that is not there.
+        InputError: the shape names an unknown port or machine.
     """
     shape = lab.links[link].shape
     if shape is None or QDISCS[shape.qdisc].module is None:
@@ -77,10 +78,10 @@ def shape_resources(lab: Lab, topology: Topology, link: str) -> Iterator[Resourc
 
 
 def shaped_port(topology: Topology, link: str, lab: Lab) -> Port:
-    """Return the port at which a link is shaped.
+    """Return the shaped port of a link.
 
     Raises:
-        InputError: it is not there.
+        InputError: the port does not exist.
     """
     shape = lab.links[link].shape
     port = next((port for port in topology.ports() if shape and port.ref == shape.at), None)
@@ -94,10 +95,10 @@ def shaped_port(topology: Topology, link: str, lab: Lab) -> Port:
 
 
 def selectors_of(topology: Topology, link: str, shape_class: ShapeClass) -> tuple[Selector, ...]:
-    """Return every pair of addresses that selects a class: all addresses of a machine, or that of a port.
+    """Return all address pairs that select a class: those of all addresses of a machine, or of one port.
 
     Raises:
-        InputError: one of them has no address.
+        InputError: a machine or port has no address.
     """
     if shape_class.src is None and shape_class.dst is None:
         return ()
@@ -116,7 +117,7 @@ def selectors_of(topology: Topology, link: str, shape_class: ShapeClass) -> tupl
 
 
 def _super_frames(lab: Lab, port: Port, segments: int) -> Resource:
-    """Bound how many frames the port's own kernel sends as one: a shaper passes them at once."""
+    """Return the limit on GSO super-frames of the port's kernel; a shaper sends each super-frame at once."""
     base = ("ip", "link", "set", "dev", port.interface, "gso_max_segs")
     show = Command(("ip", "-j", "-d", "addr", "show"), port.netns)
     reading = Reading(show, Interface(port.interface, "gso_max_segs"))
@@ -147,7 +148,7 @@ def _tbf(
         queue = ("latency", f"{latency_us}us")
     run = root(port, own, "tbf", "rate", f"{rate_bps}bit", "burst", f"{burst}b", *queue)
     waiting = expect_qdisc(port, "latency_us", latency_us, 8 + latency_us // 1000)
-    if latency_us < 0 and shape.limit is not None:  # tc then shows the limit itself
+    if latency_us < 0 and shape.limit is not None:  # tc then shows the limit, not a latency
         waiting = expect_qdisc(port, "limit_bytes", shape.limit)
     expect = (
         expect_kind(port, "tbf"),
@@ -161,7 +162,7 @@ def _tbf(
 def _rate_alone(
     shape: Shape, port: Port, own: Reading | None
 ) -> tuple[tuple[Run, ...], tuple[Expectation, ...]]:
-    """Set a qdisc that takes a rate and nothing else, or not even that."""
+    """Return the actions that set a qdisc with only a rate, or without parameters."""
     option = QDISCS[shape.qdisc].rate_option
     if option is None:
         return (root(port, own, shape.qdisc),), (expect_kind(port, shape.qdisc),)
@@ -172,7 +173,7 @@ def _rate_alone(
 def htb(
     shape: Shape, port: Port, selectors: Mapping[str, tuple[Selector, ...]], own: Reading | None
 ) -> tuple[tuple[Run, ...], tuple[Expectation, ...]]:
-    """Return what makes an htb, and what must be read back of it."""
+    """Return the actions that set up an htb, and the expectations of its read-back."""
     ids = {name: f"1:{FIRST_CLASS + index:x}" for index, name in enumerate(shape.classes)}
     default = ids[shape.default] if shape.default else ROOT_CLASS if not ids else "1:0"
     minor = default.removeprefix("1:")
@@ -198,7 +199,7 @@ def htb(
 
 
 def _downwards(shape: Shape, above: str | None = None) -> Iterator[str]:
-    """Give the classes, each after its parent."""
+    """Yield the classes, each after its parent."""
     for name in shape.below(above):
         yield name
         yield from _downwards(shape, name)
@@ -249,6 +250,6 @@ def _filter(port: Port, preference: int, pair: Selector, classid: str) -> Run:
 
 
 TBF_BURSTS_PER_S, TBF_BURST_FRAMES = 250, 10
-"""Default bucket of tbf: what the rate brings in a tick of a 250 Hz kernel (tc-tbf), at least 10 frames."""
+"""Default bucket of tbf: the bytes at the rate per tick of a 250 Hz kernel (tc-tbf), but at least 10 frames."""
 TBF_LATENCY_NS = 50_000_000
-"""Default waiting time in tbf [ns], as in tc-tbf's example."""
+"""Default queueing time of tbf [ns], as in tc-tbf's example."""

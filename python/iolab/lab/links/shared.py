@@ -1,8 +1,8 @@
 """Ports that share one interface: macvlans, ipvlans, and macvtaps of guests. Pure.
 
-It is the parent's port, or one of the link's own. A macvlan has an Ethernet address of its own, an ipvlan has that of
-the interface below and is found by its IP address. The kernel passes frames from one to the other itself: no bridge,
-and nothing passes the interface below.
+The shared interface is the parent's port, or an interface dedicated to the link. A macvlan has its own MAC address; an
+ipvlan has the MAC address of the interface below and is addressed by IP. The kernel forwards frames between these ports
+itself, without a bridge and without the interface below.
 """
 
 from collections.abc import Iterator
@@ -44,9 +44,9 @@ from iolab.messages.places import ForLink, ForMachine, ValueOf
 from iolab.messages.unmet import UnmetRequirement
 
 STUB = "stub"
-"""The other end of a link's own interface: frames that leave by it end there."""
+"""Other end of a link's dedicated interface; frames that the interface sends to it are discarded."""
 DEFAULT_MODES = {"macvlan": "bridge", "ipvlan": "l2"}
-"""How they pass frames among them where nothing is said."""
+"""Default modes of macvlan and ipvlan."""
 
 
 def shared_mode(lab: Lab, link: str) -> str:
@@ -56,7 +56,7 @@ def shared_mode(lab: Lab, link: str) -> str:
 
 
 def shared_resources(lab: Lab, topology: Topology, link: str) -> Iterator[Resource]:
-    """Return a link's macvlans or ipvlans, and the interface that they share where it is the link's own."""
+    """Yield a link's macvlans or ipvlans, and the shared interface if it is dedicated to the link."""
     ports, place = ports_of(lab, topology, link), place_of_link(lab, topology, link)
     if not uplinks(lab, link):
         needs = kernel_dependencies(lab, place.kernel)
@@ -84,7 +84,7 @@ def _lower(machine: str, place: Place) -> Resource:
 
 
 def _upper(lab: Lab, port: Port, place: Place) -> Resource:
-    """Return a port that shares an interface: made beside it and sent to its namespace."""
+    """Return a port on a shared interface: created next to that interface and moved to its namespace."""
     kind, mode = str(lab.links[port.link].join), shared_mode(lab, port.link)
     mac = mac_of(lab, port.ref) if kind == "macvlan" else None
     add = ("ip", "link", "add", "link", place.bridge, "name", port.name, *(("address", mac) if mac else ()))
@@ -107,7 +107,7 @@ def _upper(lab: Lab, port: Port, place: Place) -> Resource:
 
 
 def join_needs(lab: Lab) -> Iterator[UnmetRequirement]:
-    """Tell of ends that cannot meet in the way that is asked for."""
+    """Yield conflicts of ends that cannot be joined with the requested link type."""
     for name, link in lab.links.items():
         if link.join is None:
             continue
@@ -144,14 +144,15 @@ def _shared_needs(lab: Lab, name: str, purpose: ValueOf) -> Iterator[UnmetRequir
 
 
 def mode_of(lab: Lab, link: str) -> str:
-    """Return how a link's macvtap shares its lower device: alone it gets every frame, else those to its address."""
+    """Return the mode of a link's macvtap: a single macvtap gets all frames; of several, each gets the frames to its
+    address."""
     above = uplinks(lab, link)
     alone = not above or len(macvtaps_on(lab, above[0])) < 2
     return "passthru" if alone else "bridge"
 
 
 def macvtap_needs(lab: Lab) -> Iterator[UnmetRequirement]:
-    """Tell of guests that forward frames which their macvtaps never give them."""
+    """Yield conflicts of guests that forward frames which their macvtaps do not receive."""
     for link in _on_ports(lab):
         for end in own_ends(lab, link) if mode_of(lab, link) == "bridge" else ():
             name = end.machine
@@ -162,10 +163,11 @@ def macvtap_needs(lab: Lab) -> Iterator[UnmetRequirement]:
 
 
 def check_reach(lab: Lab, source: str, target: str) -> None:
-    """Check that no machine sends to its own child, or back, by a macvtap, macvlan or ipvlan on its port.
+    """Check that no machine sends to its own child, or to its parent, through a macvtap, macvlan or ipvlan on its port.
 
     Raises:
-        InputError: one does: the kernel passes no frame between these and the stack of their lower device.
+        InputError: a machine sends in this way; the kernel forwards no frames between these interfaces and the stack of
+            their lower device.
     """
     shared = (link for link in lab.links if join_of(lab, link) is Join.SHARED and uplinks(lab, link))
     for link in (*_on_ports(lab), *shared):

@@ -1,7 +1,7 @@
-"""Virtual functions of a parent's card as resources (SR-IOV): made on the parent, then each given away.
+"""Virtual functions of a parent's NIC as resources (SR-IOV): created on the parent, then passed to machines.
 
-A namespace gets its function as an interface; a guest's is left to vfio-pci, by which its hypervisor takes it. Between
-the functions, and to the card's own port, frames go by the card's own switch.
+A namespace gets its virtual function as an interface. A guest's virtual function is bound to vfio-pci, through which
+the hypervisor uses it. The embedded switch of the NIC forwards frames between the virtual functions and the NIC's port.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,8 @@ SHOW_FUNCTIONS = ("ip", "-j", "-d", "link", "show")
 
 
 def function_resources(lab: Lab, topology: Topology, link: str) -> Iterator[Resource]:
-    """Return the virtual functions of a link's ends; the first link of a card makes those of all its links."""
+    """Return the virtual functions of a link's ends; the first link on a NIC creates the virtual functions of all links
+    on the NIC."""
     (uplink,) = uplinks(lab, link)
     card = next(port for port in topology.ports() if port.ref == uplink)
     ends = functions_of(lab, uplink)
@@ -43,7 +44,7 @@ def function_resources(lab: Lab, topology: Topology, link: str) -> Iterator[Reso
 
 
 def function_needs(lab: Lab) -> Iterator[UnmetRequirement]:
-    """Tell of virtual functions that cannot be."""
+    """Yield conflicts of virtual functions."""
     for name, link in lab.links.items():
         ends = [end for end in link.ends if is_function(lab, end.machine)]
         above = uplinks(lab, name)
@@ -59,7 +60,7 @@ def function_needs(lab: Lab) -> Iterator[UnmetRequirement]:
 
 
 def _card_needs(lab: Lab, uplink: PortRef, purpose: Purpose) -> Iterator[UnmetRequirement]:
-    """Give what the card must be whose functions are wanted."""
+    """Yield the requirements of the NIC that provides the virtual functions."""
     name = uplink.machine
     machine = lab.machines[name]
     if machine.kind == "netns":
@@ -78,25 +79,26 @@ def _card_needs(lab: Lab, uplink: PortRef, purpose: Purpose) -> Iterator[UnmetRe
 
 
 def device_of(interface: str) -> str:
-    """Return where the kernel tells of the card that an interface is on."""
+    """Return the sysfs folder of the NIC of an interface."""
     return f"/sys/class/net/{interface}/device"
 
 
 def find_function(interface: str, index: int) -> Reading:
-    """Return what tells the PCI address of a virtual function."""
+    """Return the reading of a virtual function's PCI address."""
     return Reading(Command(("readlink", f"{device_of(interface)}/virtfn{index}")), LastName())
 
 
 def _functions(lab: Lab, card: Port, ends: tuple[PortRef, ...]) -> Resource:
-    """Return a card split into functions.
+    """Return the resource that creates the virtual functions of a NIC.
 
-    No driver may take them before they have their addresses: it would begin with one by chance, and the card then
-    refuses another.
+    Drivers must not bind to the virtual functions before the functions have MAC addresses: a driver would use a random
+    address, and the NIC then rejects a change.
     """
     device = device_of(card.name)
     modules = ["vfio-pci"] if any(is_card(lab, end) for end in ends) else []
     if lab.machines[card.machine].kind == "vm":
-        modules.append(VIRTUAL_DRIVER)  # a guest's kernel has nobody to load it when the functions appear
+        # in a guest, no udev loads the module when the virtual functions appear
+        modules.append(VIRTUAL_DRIVER)
     count = f"{device}/sriov_numvfs"
     return Resource(
         key=f"functions:{card.ref}",
@@ -129,12 +131,14 @@ def _functions(lab: Lab, card: Port, ends: tuple[PortRef, ...]) -> Resource:
 
 
 def bridges(lab: Lab, end: PortRef) -> bool:
-    """Tell whether frames with other addresses than its own pass a function: its machine sends on what comes in."""
+    """Whether a virtual function carries frames with addresses other than its own, because its machine forwards
+    frames."""
     return lab.machines[end.machine].forward in ("bridge", "xdp")
 
 
 def _let_through(card: Port, index: int) -> Run:
-    """Let a function send frames from other addresses, and ask for those to others (promiscuous mode)."""
+    """Return the actions that let a virtual function send from other addresses and receive all frames (promiscuous
+    mode)."""
     return Run(
         Command(
             ("ip", "link", "set", "dev", card.name, "vf", str(index), "trust", "on", "spoofchk", "off"),
@@ -147,12 +151,12 @@ def _address(card: Port, index: int, mac: str) -> Run:
 
 
 def _bind(card: Port, index: int) -> Tell:
-    """Let the kernel find a driver for a function."""
+    """Return the action that lets the kernel bind a driver to a virtual function."""
     return Tell("/sys/bus/pci/drivers_probe", FOUND, find_function(card.name, index))
 
 
 def _for_guest(card: Port, port: Port, index: int) -> Resource:
-    """Return a function that a hypervisor can take."""
+    """Return the resource of a virtual function that a hypervisor can use."""
     return Resource(
         key=f"function:{port.ref}",
         machine=port.machine,
@@ -166,7 +170,7 @@ def _for_guest(card: Port, port: Port, index: int) -> Resource:
 
 
 def _interface(lab: Lab, card: Port, port: Port, index: int) -> Resource:
-    """Return a function as an interface of a namespace; it is found by its address."""
+    """Return a virtual function as an interface of a namespace; its MAC address identifies it."""
     mac = mac_of(lab, port.ref) or ""
     rename = ("ip", "link", "set", "dev", FOUND, "netns", port.netns or "", "name", port.name)
     up = ("ip", "link", "set", "dev", port.name, "up")
@@ -189,6 +193,6 @@ def _interface(lab: Lab, card: Port, port: Port, index: int) -> Resource:
 
 
 MOST_FUNCTIONS = 7
-"""Of an igb (sriov_totalvfs of the emulated card)."""
+"""Maximum number of virtual functions of an igb (sriov_totalvfs of the emulated NIC)."""
 VIRTUAL_DRIVER = "igbvf"
-"""Of the functions of the one emulated card that has some."""
+"""Driver of the virtual functions of igb, the only emulated NIC that supports virtual functions."""

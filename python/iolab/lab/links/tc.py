@@ -1,7 +1,7 @@
-"""Queueing disciplines at a port by tc: how they are put there and read back, and netem at the ends of a wire. Pure.
+"""Set and read back queueing disciplines with tc, and emulate links with netem at their ends. Pure.
 
-One queue of netem holds both what is delayed and what waits for the line, and its limit counts packets, a super-frame
-as one.
+One netem queue holds both delayed packets and packets that wait for the line; its limit counts packets, and a
+super-frame counts as one packet.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,22 +16,23 @@ from iolab.lab.topology import Port
 from iolab.units import NS_PER_S
 
 FASTEST_BPS = 10_000_000_000
-"""What a path without a rate is taken to carry."""
+"""Assumed maximum rate of a path that has no configured rate."""
 SHORTEST_BITS = 84 * 8
-"""Of a frame on a line, with preamble and gap [bit]."""
+"""Minimum frame size on a line, with preamble and gap [bit]."""
 MOST_PACKETS = 10_000_000
-"""Longest queue that is asked for."""
+"""Maximum queue length that iolab requests of netem [packets]."""
 
 
 def own_qdisc(lab: Lab, port: Port) -> Reading | None:
-    """Return what reads the kind of qdisc that a port has by itself; None: it is a veth, which has none."""
+    """Return the reading of a port's default qdisc; None: the port is a veth, which has no default qdisc."""
     return None if is_veth(lab, port) else qdisc_reading(port, "kind")
 
 
 def root(port: Port, own: Reading | None, kind: str, *options: str) -> Run:
-    """Set the root qdisc; the undo gives the port its own again, harmless where it still has it.
+    """Return the command that sets the root qdisc of a port, with an undo that restores the default qdisc.
 
-    `own` reads the kind that it had; None: it is a veth, which has none.
+    The undo is harmless if the port still has its default qdisc. `own` reads the default qdisc; None: the port is a
+    veth, which has no default qdisc.
     """
     base = ("tc", "qdisc", "replace", "dev", port.interface, "root")
     return Run(
@@ -42,22 +43,22 @@ def root(port: Port, own: Reading | None, kind: str, *options: str) -> Run:
 
 
 def qdisc_reading(port: Port, field: QdiscField) -> Reading:
-    """Return where the root qdisc of a port shows a field."""
+    """Return the reading of a field of a port's root qdisc."""
     return Reading(Command(QDISC_SHOW, port.netns), Qdisc(port.interface, field))
 
 
 def expect_kind(port: Port, kind: str) -> Expectation:
-    """Expect the kind of the root qdisc."""
+    """Return the expectation of the root qdisc's kind."""
     return Expectation(qdisc_reading(port, "kind"), kind, f"shaping at {port.ref}")
 
 
 def expect_qdisc(port: Port, field: QdiscField, expected: int, slack: int = 0) -> Expectation:
-    """Expect a value of the root qdisc."""
+    """Return the expectation of a value of the root qdisc."""
     return Expectation(qdisc_reading(port, field), str(expected), f"shaper's {field} at {port.ref}", slack)
 
 
 def expect_rate(port: Port, option: str, rate_bps: int) -> Expectation:
-    """Expect a rate of the root qdisc."""
+    """Return the expectation of the root qdisc's rate."""
     reading = Reading(Command(QDISC_SHOW, port.netns), QdiscRate(port.interface, option))
     return Expectation(reading, str(rate_bps), f"shaper's {option} at {port.ref}", rate_slack(rate_bps))
 
@@ -65,7 +66,7 @@ def expect_rate(port: Port, option: str, rate_bps: int) -> Expectation:
 def expect_class(
     port: Port, classid: str, wanted: Iterator[tuple[ClassField, int | None, int]]
 ) -> Iterator[Expectation]:
-    """Expect the values of a class that are given, each with how far tc's print may lie off."""
+    """Return the expectations of the values that are given for a class, each with the tolerance of tc's output."""
     source = Command(("tc", "-d", "class", "show", "dev", port.interface), port.netns)
     for field, value, slack in wanted:
         if value is not None:
@@ -74,17 +75,17 @@ def expect_class(
 
 
 def rate_slack(rate_bps: int) -> int:
-    """Return how far tc's print of a rate may lie off: whole bytes per second, four digits or more."""
+    """Return the tolerance of rates in tc's output: whole bytes per second, at least four digits."""
     return 8 + rate_bps // 1000
 
 
 def burst_slack(burst_bytes: int, rate_bps: int) -> int:
-    """Return how far tc's print of a burst may lie off: kept as time in whole us, shown rounded to K or M."""
+    """Return the tolerance of bursts in tc's output: stored as time in whole us, shown rounded to K or M."""
     return 16 + burst_bytes // 1000 + 2 * (rate_bps // 8) // 1_000_000
 
 
 def netem_resources(lab: Lab, link: str, ports: Sequence[Port]) -> Iterator[Resource]:
-    """Return the queueing disciplines of the ends of a link; none where netem was not asked for."""
+    """Return the netem qdiscs of a link's ends; empty if the link does not use netem."""
     wire = lab.links[link].wire
     if wire is None or wire.emulator != "netem":
         return
@@ -100,7 +101,7 @@ def netem_resources(lab: Lab, link: str, ports: Sequence[Port]) -> Iterator[Reso
 
 
 def netem_options(done: Impairments) -> tuple[str, ...]:
-    """Return what tc is given."""
+    """Return the options of netem for tc."""
     options = ["limit", str(_limit(done))]
     if done.delay or done.jitter:
         options += ["delay", _us(done.delay)]
@@ -125,7 +126,7 @@ def netem_options(done: Impairments) -> tuple[str, ...]:
 
 
 def _limit(done: Impairments) -> int:
-    """Return the packets that may be delayed or wait for the line."""
+    """Return the maximum number of packets that are delayed or wait for the line."""
     waiting_ns = done.delay + 4 * done.jitter
     delayed = (done.most_bps() or FASTEST_BPS) * waiting_ns // (NS_PER_S * SHORTEST_BITS)
     return min(MOST_PACKETS, delayed + (done.queue_frames or QUEUE_FRAMES))
@@ -136,7 +137,7 @@ def _percent(ratio: float) -> str:
 
 
 def _us(time_ns: int) -> str:
-    """Return a time as tc reads it: it knows no unit below a microsecond."""
+    """Return a time in tc's syntax, whose smallest unit is a microsecond."""
     return f"{time_ns // 1000}.{time_ns % 1000:03}us"
 
 

@@ -1,7 +1,7 @@
-"""Links over others as resources: tunnels of each kind, and bonds. Pure.
+"""Links over other links as resources: tunnels of each kind, and bonds. Pure.
 
-Keys of WireGuard's peers are derived from a lab's names, so that a plan is always the same; they are good for nothing
-else. Diffie-Hellman on Curve25519 (RFC 7748) is as slow as Python: a lab has few keys.
+WireGuard keys are derived from names in the lab, so that a plan is reproducible; they provide no security. The
+Diffie-Hellman function on Curve25519 (RFC 7748) is in pure Python, which is slow but sufficient: a lab has few keys.
 """
 
 from base64 import b64encode
@@ -23,27 +23,27 @@ from iolab.locale import Phrase
 
 PRIME = 2**255 - 19
 A24 = 121665
-"""(486662 - 2) / 4, of the curve (RFC 7748, section 5)."""
+"""(486662 - 2) / 4, a constant of the curve (RFC 7748, section 5)."""
 BASE_POINT = 9
 VXLAN_PORT = 4789
-"""Of VXLAN (RFC 7348, section 5)."""
+"""UDP port of VXLAN (RFC 7348, section 5)."""
 WIREGUARD_PORT = 51820
-"""Of the first tunnel of a lab; the next has the next."""
+"""UDP port of a lab's first tunnel; further tunnels use the next ports."""
 EVERYBODY = "00:00:00:00:00:00"
-"""The entry of a forwarding table that has where frames for all go."""
+"""MAC address of the forwarding table entry for flooded frames."""
 EVERYTHING = "0.0.0.0/0,::/0"
-"""Every address there is."""
+"""Networks that contain all IPv4 and all IPv6 addresses."""
 BOND_PATIENCE_NS = 20_000_000_000
-"""How long the ends of a bond may take to agree: LACP with fast timers needs 2 to 6 s (IEEE 802.1AX)."""
+"""Maximum time until the ends of a bond agree: LACP with fast timers needs 2 to 6 s (IEEE 802.1AX)."""
 Outer = dict[str, Endpoint]
-"""Port of a tunnel to the endpoint that its packets leave by and come in at."""
+"""Endpoint of the outer packets of each tunnel port."""
 
 
 def overlay_resources(lab: Lab, topology: Topology, link: str, ports: list[Port]) -> Iterator[Resource]:
-    """Return the ends of a tunnel, or the ports that are one in a bond.
+    """Yield the ends of a tunnel, or the ports of a bond.
 
     Raises:
-        InputError: an end has no address below that packets could come from.
+        InputError: an end has no address below for its outer packets.
     """
     if lab.links[link].bond is not None:
         yield from (_bond(lab, topology, port) for port in ports)
@@ -61,7 +61,7 @@ def overlay_resources(lab: Lab, topology: Topology, link: str, ports: list[Port]
 
 
 def outer_end(lab: Lab, topology: Topology, port: Port) -> Endpoint:
-    """Return the endpoint on the link below by which a tunnel's port sends.
+    """Return the endpoint on the link below from which a tunnel's port sends.
 
     Raises:
         InputError: the port below has no address.
@@ -76,7 +76,7 @@ def outer_end(lab: Lab, topology: Topology, port: Port) -> Endpoint:
 
 
 def number_of(lab: Lab, link: str) -> int:
-    """Return the number of a link in its lab, from 1: tunnels that differ by it need no `id`."""
+    """Return the number of a link in its lab, from 1, which distinguishes tunnels without an `id`."""
     return list(lab.links).index(link) + 1
 
 
@@ -88,7 +88,7 @@ def _end(
     more: tuple[Run, ...],
     expect: tuple[Expectation, ...],
 ) -> Resource:
-    """Return one end of a tunnel; `words` make it, `more` finishes it."""
+    """Return one end of a tunnel; the command words `words` create the end, and `more` completes it."""
     point = outer[port.ref]
     mac = mac_of(lab, port.ref) if lab.links[port.link].tunnel in ("vxlan", "gretap") else None
     add = ("ip", "link", "add", "dev", port.name, *(("address", mac) if mac else ()), *words)
@@ -113,7 +113,7 @@ def _end(
 
 
 def _expect_data(port: Port, what: str, values: Mapping[str, str]) -> Expectation:
-    """Expect what `ip -d` shows of an interface's own kind."""
+    """Return the expectation of kind-specific attributes in `ip -d`."""
     shown = " ".join(f"{name} {value}" for name, value in values.items())
     reading = Reading(show_interfaces(port.netns), LinkData(port.name, tuple(values)))
     return Expectation(reading, shown, f"{what} of {port.ref}")
@@ -152,7 +152,7 @@ def _gre(lab: Lab, port: Port, other: Port, outer: Outer) -> Resource:
 
 
 def _dotted(number: int) -> str:
-    """Return a key as `ip` shows it."""
+    """Return a key in the notation of `ip`."""
     return ".".join(str(byte) for byte in number.to_bytes(4, "big"))
 
 
@@ -188,7 +188,7 @@ def _listened(lab: Lab, link: str) -> int:
 
 
 def _behind(topology: Topology, port: Port, other: Port) -> Iterator[str]:
-    """Give the addresses that a peer has, and the networks that are reached by it."""
+    """Yield the addresses of a peer, and the networks behind it."""
     own = [one for point in topology.endpoints(other.ref) for one in point.each()]
     for point in own:
         yield f"{point.address}/{128 if ':' in point.address else 32}"
@@ -199,7 +199,7 @@ def _behind(topology: Topology, port: Port, other: Port) -> Iterator[str]:
 
 
 def _bond(lab: Lab, topology: Topology, port: Port) -> Resource:
-    """Return a bond; each of its parts is taken down, joined, and brought up by the kernel."""
+    """Return a bond; each member is taken down and added, and the kernel brings the member up."""
     link = lab.links[port.link]
     found = {one.ref: one for one in topology.ports()}
     parts = [found[ref] for ref in carriers(lab, port.link, port.machine)]
@@ -251,25 +251,25 @@ def _expect_bond(lab: Lab, port: Port, parts: list[Port]) -> Iterator[Expectatio
 
 
 def private_key(name: str) -> str:
-    """Return the private key that a name has, in base64."""
+    """Return the private key of a name, in base64."""
     return b64encode(
         _clamped(blake2b(name.encode(), digest_size=32, person=b"iolab wireguard").digest())
     ).decode()
 
 
 def public_key(name: str) -> str:
-    """Return the public key that a name has, in base64."""
+    """Return the public key of a name, in base64."""
     secret = _clamped(blake2b(name.encode(), digest_size=32, person=b"iolab wireguard").digest())
     return b64encode(multiplied(secret, BASE_POINT)).decode()
 
 
 def _clamped(secret: bytes) -> bytes:
-    """Return a secret as the curve takes it: a multiple of 8 with the highest bit set."""
+    """Return a secret clamped for the curve: a multiple of 8 with the highest bit set."""
     return bytes([secret[0] & 248, *secret[1:31], (secret[31] & 127) | 64])
 
 
 def multiplied(secret: bytes, point: int) -> bytes:
-    """Return a point of the curve multiplied by a clamped secret: its u-coordinate, by Montgomery's ladder."""
+    """Return the u-coordinate of a point multiplied by a clamped secret (Montgomery ladder)."""
     scalar = int.from_bytes(secret, "little")
     x2, z2, x3, z3 = 1, 0, point, 1
     for bit in reversed(range(255)):
@@ -281,7 +281,7 @@ def multiplied(secret: bytes, point: int) -> bytes:
 
 
 def _step(x2: int, z2: int, x3: int, z3: int, point: int) -> tuple[int, int, int, int]:
-    """Return the sum and the double of one step, for a set bit: the sum first."""
+    """Return the sum and the double of the points in one step of the ladder; the sum is first, as for a set bit."""
     plus, minus, other_plus, other_minus = x3 + z3, x3 - z3, x2 + z2, x2 - z2
     doubled_plus, doubled_minus = plus * plus % PRIME, minus * minus % PRIME
     difference = doubled_plus - doubled_minus

@@ -1,7 +1,7 @@
-"""A link with `wire:` as resources: two ends with a thread of the agent between them, and what it does to frames.
+"""Emulated links (`wire:`) as resources: two ends with an agent thread between them, and the impairments.
 
-What it does is a held resource of its own: another level changes it while the wire runs. Super-frames are carried whole
-and impaired as the frames that they stand for. Its ends are taps, which have super-frames, or veth pairs, which have
+The impairments are a separate held resource: a new level changes them while the link runs. Super-frames are carried
+whole, but impaired as individual frames. The ends are taps, which support super-frames, or veth pairs, which have
 rings.
 """
 
@@ -29,34 +29,35 @@ from iolab.lab.topology import Port, Topology
 from iolab.units import NS_PER_S
 
 Carrier = Literal["veth", "whole", "apart"]
-"""Veth pairs; taps that carry super-frames whole; taps with every frame apart."""
+"""Type of the ends: veth pairs; taps that carry super-frames whole; taps with segmented frames."""
 VETH_MOST_MTU = 3000
-"""Longer frames do not fit a page with what the kernel keeps beside them [bytes]."""
+"""Maximum MTU of a veth pair: larger frames with the kernel's overhead do not fit in a page [bytes]."""
 FRAME_OVERHEAD_BYTES = 18
-"""Ethernet's header and checksum."""
+"""Size of Ethernet header and checksum."""
 End = tuple[str | None, str]
 """Network namespace and name of an interface."""
 POLLING_PRIORITY = 9
-"""SCHED_FIFO priority of a thread that waits awake for frames, as an exact wire's does: what feeds it comes first."""
+"""SCHED_FIFO priority of a busy-polling thread; threads that feed it have a higher priority."""
 QUEUE_FRAMES = "16384"
-"""What waits for the thread at each end: as many as the agent asks for, where it may [frames]."""
+"""Queue in front of the thread at each end; the agent requests the same length if permitted [frames]."""
 FASTEST_BPS = 10_000_000_000
-"""What a wire without a rate in bits is taken to carry."""
+"""Assumed maximum rate of an emulated link without a bit rate."""
 MARGIN_BYTES = 64 << 20
-"""For frames that are read before those due are given: a thread may wait for its CPU."""
+"""Memory for frames that are read before due frames are sent, because the thread may wait for its CPU."""
 LONGEST_FRAME_BYTES = 9018
-"""What a queue in frames may hold of each."""
+"""Maximum number of bytes per frame in a queue whose limit is a number of frames."""
 
 
 def wire_id(link: str) -> str:
-    """Return what the agent calls the wire of a link."""
+    """Return the agent's ID of a link's emulated link."""
     return f"wire:{link}"
 
 
 def longest_wait_ns(lab: Lab, links: Iterable[str]) -> int:
-    """Return how long a frame may be on the emulated paths of these links before it arrives [ns].
+    """Return the maximum time that a frame spends on the emulated links of the given links [ns].
 
-    The queue of a pacer counts, that of a line does not: its frames leave at the line's rate, which the counters show.
+    The wait in the queues of pacers is included; the wait in the queues of lines is not, because frames leave a line at
+    its rate, which the counters show.
     """
     found = 0
     for name in links:
@@ -69,7 +70,7 @@ def longest_wait_ns(lab: Lab, links: Iterable[str]) -> int:
 
 
 def _paced_wait_ns(shape: Shape, mtu: int) -> int:
-    """Return how long the longest queue of a pacer takes at the rate that its class is sure of [ns]."""
+    """Return the time to drain a pacer's largest queue at the guaranteed rate of its class [ns]."""
     queue_bytes = shape.limit or PACER_QUEUE_FRAMES * (mtu + FRAME_OVERHEAD_BYTES)
     slowest_bps = min((one.rate for one in shape.classes.values()), default=shape.rate_bps)
     return queue_bytes * 8 * NS_PER_S // slowest_bps
@@ -82,7 +83,7 @@ def _held_ns(done: Impairments) -> int:
 
 
 def way_memory(done: Impairments) -> int:
-    """Return what the frames of one direction may take: rate times delay, the queue, and a margin [bytes]."""
+    """Return the maximum memory for frames in one direction: rate times delay, the queue, and a margin [bytes]."""
     in_bits = done.most_bps()
     waiting_ns = _held_ns(done) + (done.queue_time or 0)
     frames = done.queue_frames or (
@@ -93,18 +94,18 @@ def way_memory(done: Impairments) -> int:
 
 
 def wire_memory(link: Link) -> int:
-    """Return what the frames of both directions of a wire may take [bytes]."""
+    """Return the maximum memory for frames in both directions of an emulated link [bytes]."""
     assert link.wire is not None
     return sum(way_memory(way) for way in link.wire.ways(link.ends).values())
 
 
 def link_memory(lab: Lab, topology: Topology, link: str) -> int:
-    """Return what the frames of both directions of a link may take, those that are paced included [bytes]."""
+    """Return the maximum memory for frames in both directions of a link, including paced frames [bytes]."""
     return sum(_memory(*_done(lab, topology, link, end)) for end in lab.links[link].ends)
 
 
 def _done(lab: Lab, topology: Topology, link: str, end: PortRef) -> tuple[Impairments, Pacing | None]:
-    """Return what happens to the frames that an end sends, and what spaces them before."""
+    """Return the impairments and the pacer of frames that an end sends."""
     wire = lab.links[link].wire
     return Impairments() if wire is None else wire.way(end), pacing_at(lab, topology, link, end)
 
@@ -114,7 +115,7 @@ def _memory(done: Impairments, pacing: Pacing | None) -> int:
 
 
 def wire_resources(lab: Lab, topology: Topology, link: str, ports: Sequence[Port]) -> Iterator[Resource]:
-    """Return the wire of a link whose ends are the ports, and what it does to frames."""
+    """Yield the emulated link between a link's ports, and its impairments."""
     here, there = ports
     wire = Resource(
         key=wire_id(link),
@@ -138,7 +139,7 @@ def wire_resources(lab: Lab, topology: Topology, link: str, ports: Sequence[Port
 def wire_between_bridges(
     lab: Lab, topology: Topology, link: str, ports: Sequence[Port], places: Sequence[Place]
 ) -> Iterator[Resource]:
-    """Return the wire of a link between the bridges into which its ends are plugged, and what it does to frames."""
+    """Yield the emulated link between the bridges of a link's ends, and its impairments."""
     first, second = ((place.netns, f"w{number}") for number, place in enumerate(places))
     plug = tuple(
         Run(Command(("ip", "link", "set", "dev", f"w{number}", "master", place.bridge, "up"), place.netns))
@@ -162,16 +163,17 @@ def wire_between_bridges(
 
 
 def _tap_module(lab: Lab, link: str) -> tuple[Run, ...]:
-    """Have a guest's kernel make the device of taps: there is none until its module is loaded."""
+    """Yield the action that loads the module for taps in a guest; without the module the device does not exist."""
     kernel = home_of(lab, link)
     guest = kernel != HERE and lab.machines[kernel].kind == "vm"
     return (Run(Command(("modprobe", "-q", "tun"))),) if guest else ()
 
 
 def _start(lab: Lab, link: str, ends: tuple[End, End]) -> StartWire:
-    """Have every frame come apart where it gets a time of its own, and its thread a CPU before others then.
+    """Return the action that starts an emulated link. With a pacer, frames are segmented and the thread gets priority.
 
-    With every frame apart the stack of a sender would take half of the CPU of a thread that shares it with it.
+    Without a dedicated CPU, the segmentation in a sender's stack would use half of the CPU that the thread shares with
+    the sender.
     """
     paced, frame_bytes = is_paced(lab, link), veth_frame_bytes(lab, link)
     priority = POLLING_PRIORITY if paced else None
@@ -202,7 +204,7 @@ def _impairments(lab: Lab, topology: Topology, link: str, ports: Sequence[Port],
 
 
 def _expect_pacing(wire: str, link: str, pacing: Sequence[Pacing | None]) -> Iterator[Expectation]:
-    """Expect the agent to say that it spaces frames as asked."""
+    """Yield the expectation that the agent reports the configured pacer."""
     for way, one in enumerate(pacing):
         if one is not None:
             shown = json.dumps(one.stage(), sort_keys=True)
@@ -223,31 +225,32 @@ def _open(lab: Lab, port: Port) -> Iterator[Run | Write]:
 
 
 def carrier_of(lab: Lab, link: str) -> Carrier:
-    """Return what is to carry the frames of a wire; where veth pairs cannot be had, the agent takes taps."""
+    """Return the requested type of an emulated link's ends; if veth pairs are unavailable, the agent uses taps."""
     if veth_frame_bytes(lab, link) is not None:
         return "veth"
     return "apart" if is_paced(lab, link) else "whole"
 
 
 def veth_frame_bytes(lab: Lab, link: str) -> int | None:
-    """Return the longest frame (without FCS) where the ends of a wire are to be veth pairs; None: taps.
+    """Return the maximum frame size (without FCS) if the ends of an emulated link are to be veth pairs; None: taps.
 
-    They carry more frames a second, where every frame comes apart (TSO off), as far as nothing was asked for that they
-    do not have: they hand frames on as they are, so checksums must be in them, and they take them in by the path that
-    may join them (GRO). A wire that paces gives frames one by one, and ends on bridges get what guests join.
+    With segmented frames (TSO off), veth pairs carry more frames/s. Veth pairs forward frames unchanged, so checksums
+    must be complete, and their receive path may merge frames (GRO); offloads that conflict with this require taps. A
+    pacer sends frames one by one, and ends on bridges receive merged frames of guests, so both use taps.
     """
     offload, mtu = lab.links[link].offload, mtu_of(lab, link)
     wants_more = "on" in (offload.tx_checksum, offload.sg) or offload.gro == "off"
     if is_paced(lab, link) or joins_bridges(lab, link) or offload.tso != "off" or wants_more:
         return None
-    return mtu + FRAME_OVERHEAD_BYTES if mtu <= VETH_MOST_MTU else None  # a tag where the checksum would be
+    # A VLAN tag would take the place of the checksum.
+    return mtu + FRAME_OVERHEAD_BYTES if mtu <= VETH_MOST_MTU else None
 
 
 def pacing_at(lab: Lab, topology: Topology, link: str, port: PortRef) -> Pacing | None:
-    """Return the pacer at an end of a link, for the frames that it sends; None: it has none.
+    """Return the pacer of frames that an end of a link sends; None: the end has no pacer.
 
     Raises:
-        InputError: a class is selected by what has no address.
+        InputError: a class is selected by an end without an address.
     """
     shape = lab.links[link].shape
     if shape is None or shape.at != port or not is_paced(lab, link):

@@ -1,1 +1,1 @@
-"""What packet trials need: frames, the way through a lab, and the CPU of each part. Pure."""
+"""Prerequisites of packet trials: frames, the path through a lab, and the CPU of each part. Pure."""

@@ -1,4 +1,4 @@
-"""The addresses and ports that flows of our own frames have. Pure."""
+"""Addresses and ports of the flows of generated frames. Pure."""
 
 from functools import lru_cache
 from ipaddress import ip_address, ip_interface
@@ -12,35 +12,35 @@ from iolab.lab.packets.placement import Way
 from iolab.locale import Phrase
 
 FIRST_PORT, DISCARD_PORT = 1024, 9
-"""Source port of the first flow; destination port of all (RFC 2544 appendix C.2.6.4 uses discard as well: RFC 863)."""
+"""Source port of the first flow; destination port of all flows (discard, as in RFC 2544, appendix C.2.6.4: RFC 863)."""
 PORTS = 65_536 - FIRST_PORT
-"""Source ports from the first on."""
+"""Number of source ports, from `FIRST_PORT` on."""
 IPV6_NETWORK = "2001:2:0:"
-"""RFC 5180: addresses for benchmarking."""
+"""Network for benchmarks (RFC 5180)."""
 FIELDS = ("source_address", "destination_address", "source_port", "destination_port")
-"""What tells flows apart, in the order in which it changes from flow to flow."""
+"""Fields that distinguish flows; the first one changes fastest from flow to flow."""
 
 
 @frozen
 class Sweep:
-    """Values that flows have in turn."""
+    """Values that flows use in turn."""
 
     first: str | int
-    """The first: an address, or a port."""
+    """First value: an address or a port."""
     count: int = 1
-    """How many."""
+    """Number of values."""
     step: int = 1
-    """Distance of neighbours."""
+    """Increment between values."""
     every: int = 1
-    """So many flows after each other have the same one."""
+    """Number of consecutive flows with the same value."""
 
 
 def source_addresses(way: Way, source: Endpoint, flows: int) -> tuple[str, int]:
-    """Return the first of neighbouring addresses that frames come from, and how many there are for so many flows.
+    """Return the first source address, and the number of consecutive source addresses for a number of flows.
 
-    A card chooses a receive queue by both addresses, and many do not look at UDP ports: flows that are to be spread
-    need addresses of their own (RFC 4814, section 3). They are those of the sender's network above all that machines
-    have, so a router lets them in and takes none for its own.
+    A NIC selects a receive queue by both addresses, and many NICs ignore UDP ports: flows that are to be distributed
+    need different addresses (RFC 4814, section 3). The addresses are in the sender's network, above those of all
+    machines, so a router accepts them and does not treat them as its own.
     """
     if flows == 1:
         return source.address, 1
@@ -52,20 +52,20 @@ def source_addresses(way: Way, source: Endpoint, flows: int) -> tuple[str, int]:
 
 @lru_cache
 def _free_above(taken: frozenset[str], own: str, prefix_length: int) -> tuple[str, int]:
-    """Return the first address of a network above all that are taken, and how many there are from it on."""
+    """Return the first address of a network above all used ones, and the number of addresses from there on."""
     first = max(map(ip_address, taken)) + 1
     return str(first), int(ip_interface(f"{own}/{prefix_length}").network.broadcast_address) - int(first)
 
 
 def flow_sweeps(measure: Packets, way: Way, index: int) -> dict[str, Sweep]:
-    """Return what the flows of direction `index` have in each field.
+    """Return the values of each field for the flows of direction `index`.
 
     Raises:
-        InputError: rules are of another version, or give fewer flows than are wanted.
+        InputError: the rules have a different IP version, or result in fewer flows than requested.
     """
     rules = _rules_of(measure, index)
     if measure.flow_rules is None and measure.flows <= PORTS:
-        # Address and port change together: whichever a card looks at, each flow is another one to it.
+        # Address and port change together, so that every flow is different in whichever field a NIC uses.
         sources, target = _usual(measure, way, index)
         ports = Sweep(FIRST_PORT, measure.flows)
         return dict(zip(FIELDS, (sources, target, ports, Sweep(DISCARD_PORT)), strict=True))
@@ -77,7 +77,7 @@ def flow_sweeps(measure: Packets, way: Way, index: int) -> dict[str, Sweep]:
         _of(rules.destination_port) or Sweep(DISCARD_PORT),
     )
     _check(measure, given)
-    # What rules give changes first; the rest only as far as that is not enough.
+    # Fields with rules change first; the other fields change only if that does not give enough flows.
     asked = (rules.source, rules.destination, rules.source_port, rules.destination_port)
     order = sorted(zip(FIELDS, given, asked, strict=True), key=lambda row: row[2] is None)
     every, found = 1, {}
@@ -88,13 +88,13 @@ def flow_sweeps(measure: Packets, way: Way, index: int) -> dict[str, Sweep]:
 
 
 def tunnel_ends(measure: Packets, way: Way, index: int) -> tuple[str, str]:
-    """Return where the tunnel of direction `index` begins and ends: the addresses of sender and receiver."""
+    """Return the endpoints of the tunnel of direction `index`: the addresses of sender and receiver."""
     source, target = way.source.of(measure.tunnel_ip), way.target.of(measure.tunnel_ip)
     return _ipv6(index) if source is None or target is None else (source.address, target.address)
 
 
 def _rules_of(measure: Packets, index: int) -> FlowRules:
-    """Return the rules of a direction: those of the way back are the other way round."""
+    """Return the rules of a direction; for the reverse direction, source and destination are swapped."""
     rules = measure.flow_rules or FlowRules()
     if measure.direction == "one-way" or index % 2 == 0:
         return rules
@@ -107,7 +107,7 @@ def _rules_of(measure: Packets, index: int) -> FlowRules:
 
 
 def _usual(measure: Packets, way: Way, index: int) -> tuple[Sweep, Sweep]:
-    """Return the source and destination addresses that no rule gives."""
+    """Return the default source and destination addresses, for fields without rules."""
     source, target = way.source.of(measure.ip), way.target.of(measure.ip)
     if source is not None and target is not None:
         first, count = source_addresses(way, source, measure.flows)

@@ -1,4 +1,4 @@
-"""Frames of our own, and of recordings that are sent again: sizes, what links carry, rates in frames and bits. Pure."""
+"""Generated and replayed frames: sizes, link capacities, rates in frames/s and bits/s. Pure."""
 
 import struct
 from collections import Counter
@@ -17,63 +17,64 @@ from iolab.locale import Phrase
 from iolab.units import ETHERNET_HEADER_BYTES, NS_PER_S, split_frame_rate
 
 IMIX = ((64, 7), (594, 4), (1518, 1))
-"""The common simple mix: frame size [bytes], weight."""
+"""The simple IMIX: frame size [bytes], weight."""
 IP_BYTES = {4: 20, 6: 40}
 TRANSPORT_BYTES = {"udp": 8, "tcp": 20, "icmp": 8}
 TUNNEL_BYTES = {"vxlan": 8 + 8 + ETHERNET_HEADER_BYTES, "gre": 4}
-"""Headers; that of VXLAN with UDP before and Ethernet behind it [bytes]."""
+"""Size of tunnel headers; for VXLAN, including the UDP header before and the Ethernet header after the VXLAN header
+[bytes]."""
 STAMP_BYTES, CHECKSUM_BYTES = 18, 4
 LINE_OVERHEAD_BYTES = 20
-"""Preamble with delimiter (8) and the smallest gap between frames (12) on the line (IEEE 802.3)."""
+"""Preamble with delimiter (8) and minimum gap between frames (12) on the line (IEEE 802.3)."""
 FRAME_BYTES, TAG_BYTES = ETHERNET_HEADER_BYTES + CHECKSUM_BYTES, 4
-"""What a frame has beyond the MTU: header and checksum, and a VLAN tag, which Linux does not count as a part of it."""
+"""Bytes of a frame beyond the MTU: header and checksum, and a VLAN tag, which Linux does not include in the MTU."""
 Sizes = tuple[tuple[int, int], ...]
-"""Frame size with checksum [bytes], weight."""
+"""Frame size including the FCS [bytes], and weight."""
 ADDRESSES = 12
-"""Of Ethernet, before the type [bytes]."""
+"""Size of the Ethernet addresses, which precede the type [bytes]."""
 TAGS = (0x8100, 0x88A8)
 IPV4, IPV6, ICMP_V6 = 0x0800, 0x86DD, 58
 NEIGHBOURS = range(133, 138)
-"""Types of ICMPv6 that are about neighbours and routers."""
+"""ICMPv6 types of neighbour and router discovery."""
 LEAST_BYTES = 60
-"""Of a frame without its checksum."""
+"""Minimum frame size excluding the FCS [bytes]."""
 ENTRY = struct.Struct("<QH")
-"""Before each frame, for the agent: its time [ns] and its length [bytes]."""
+"""Header of each frame for the agent: its time [ns] and its length [bytes]."""
 _NEIGHBOURS = {bytes([kind]) for kind in NEIGHBOURS}
 Mover = Callable[[bytes], bytes | None]
-"""An address to the one that it becomes; None: it is not of the network."""
+"""Function that returns the new address for an address; None: the address is not in the network."""
 
 
 @frozen
 class Sent:
-    """What is sent of a recording."""
+    """The frames of a recording that are sent."""
 
     entries: bytes
-    """All frames as the agent takes them (contract, traffic.record)."""
+    """All frames in the agent's format (contract, traffic.record)."""
     frames: int
-    """How many."""
+    """Number of frames."""
     skipped: int
-    """Frames that are left out: no IP, or about neighbours."""
+    """Number of frames that are not sent, because they are not IP, or because they are ARP or ND."""
     sizes: tuple[tuple[int, int], ...]
-    """Frame size with checksum [bytes], and how many have it."""
+    """Number of frames by frame size including the FCS [bytes]."""
     span_ns: int
-    """From the first to the last [ns]."""
+    """Time from the first to the last frame [ns]."""
 
     @property
     def fps(self) -> float:
-        """Return the mean rate as recorded [frames/s]; 0: all at once, or one frame alone."""
+        """Return the mean recorded rate [frames/s]; 0: all frames have the same time, or there is only one."""
         return (self.frames - 1) / (self.span_ns / NS_PER_S) if self.span_ns else 0.0
 
 
 def sizes_of(measure: Packets) -> Sizes:
-    """Return the frame sizes of a measure and how often each comes."""
+    """Return the frame sizes of a measure with their weights."""
     if measure.replay is not None:
         return sent_of(measure).sizes
     return IMIX if measure.frame_size == "imix" else ((measure.frame_size, 1),)
 
 
 def vlans_of(measure: Packets, lab: Lab, way: Way) -> tuple[int, ...]:
-    """Return the tag of frames: the measure's, or that of the link they enter."""
+    """Return the VLAN tag of the frames: the measure's, or that of the first link."""
     if measure.vlan is not None:
         return (measure.vlan,)
     link = next(link for link in lab.links.values() if way.source.ref in link.ends)
@@ -81,7 +82,7 @@ def vlans_of(measure: Packets, lab: Lab, way: Way) -> tuple[int, ...]:
 
 
 def header_bytes(measure: Packets, tags: int) -> int:
-    """Return what stands before the payload of each frame [bytes]."""
+    """Return the size of the headers before the payload of each frame [bytes]."""
     tunnel = IP_BYTES[measure.tunnel_ip] + TUNNEL_BYTES[measure.tunnel] if measure.tunnel else 0
     return (
         ETHERNET_HEADER_BYTES
@@ -93,41 +94,42 @@ def header_bytes(measure: Packets, tags: int) -> int:
 
 
 def is_stamped(measure: Packets, lab: Lab, directions: Iterable[Way]) -> bool:
-    """Tell whether the frames of all directions have room for the stamp behind their headers."""
+    """Whether the frames of all directions have room for a stamp after their headers."""
     if measure.replay is not None:
-        return True  # as far as its payloads have room
+        return True  # each frame whose payload has room gets a stamp
     smallest = min(size for size, _ in sizes_of(measure)) - CHECKSUM_BYTES
     tags = max(len(vlans_of(measure, lab, way)) for way in directions)
     return smallest >= header_bytes(measure, tags) + STAMP_BYTES
 
 
 def mean_bytes(sizes: Sizes) -> float:
-    """Return the mean frame size, with checksum [bytes]."""
+    """Return the mean frame size, including the FCS [bytes]."""
     return sum(size * weight for size, weight in sizes) / sum(weight for _, weight in sizes)
 
 
 def bps_l2(fps: float, sizes: Sizes) -> float:
-    """Return the bits of so many frames, checksums included [bit/s]."""
+    """Return the bit rate of a frame rate, including the FCS [bit/s]."""
     return fps * mean_bytes(sizes) * 8
 
 
 def bps_l1(fps: float, sizes: Sizes) -> float:
-    """Return what so many frames take of a line [bit/s]."""
+    """Return the line rate of a frame rate, with preamble and gap [bit/s]."""
     return fps * (mean_bytes(sizes) + LINE_OVERHEAD_BYTES) * 8
 
 
 def line_fps(measure: Packets) -> float | None:
-    """Return the most frames that the declared line carries in one direction [frames/s]; None: no line is declared."""
+    """Return the maximum frame rate of the declared line in one direction [frames/s]; None: no line is declared."""
     if measure.line_rate is None:
         return None
     return measure.line_rate / ((mean_bytes(sizes_of(measure)) + LINE_OVERHEAD_BYTES) * 8)
 
 
 def given_fps(measure: Packets, rate: str | None) -> float:
-    """Return the load of a measure at one rate in one direction [frames/s]; no rate: as its recording has it.
+    """Return the load of a measure with one rate in one direction [frames/s]; without a rate, the rate of its
+    recording.
 
     Raises:
-        InputError: no rate is given, and no recording has one of its own; or it is above the line.
+        InputError: neither the measure nor its recording has a rate, or the rate exceeds the line rate.
     """
     if rate is not None:
         return fps_of(rate, measure, "rate")
@@ -141,10 +143,10 @@ def given_fps(measure: Packets, rate: str | None) -> float:
 
 
 def fps_of(rate: str, measure: Packets, key: str) -> float:
-    """Return a rate as written in frames/s of one direction.
+    """Return a rate in file syntax as frames/s in one direction.
 
     Raises:
-        InputError: it is a percentage and no line is declared, or it is above the line.
+        InputError: the rate is a percentage and no line is declared, or it exceeds the line rate.
     """
     number, unit = split_frame_rate(rate)
     line = line_fps(measure)
@@ -169,10 +171,10 @@ def fps_of(rate: str, measure: Packets, key: str) -> float:
 
 
 def _check_room(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:
-    """Check that the headers fit the smallest frame, and the stamp where latency is measured alone.
+    """Check that the headers fit in the smallest frame and, for a latency measure, that the stamp fits too.
 
     Raises:
-        InputError: they do not.
+        InputError: the headers or the stamp do not fit.
     """
     smallest = min(size for size, _ in sizes_of(measure))
     headers = (
@@ -191,10 +193,11 @@ def _check_room(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None
 
 
 def check_fit(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:
-    """Check that the largest frame fits every link on its way, and that senders can share the flows.
+    """Check that the largest frame fits in every link of its path, and that flows can be divided among senders.
 
     Raises:
-        InputError: a link's MTU is too small, every such link at once; or the flows are no multiple of the senders.
+        InputError: the MTUs of links are too small (all such links are listed), or the flows are not a multiple of the
+            senders.
     """
     check_senders(measure)
     check_replay(measure)
@@ -219,10 +222,10 @@ def check_fit(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:
 
 
 def sent_of(measure: Packets, vlan: int | None = None) -> Sent:
-    """Return what a measure sends of its recording, on a link with a tag.
+    """Return the frames of a measure's recording that are sent on a link with a given VLAN tag.
 
     Raises:
-        InputError: nothing is left of it.
+        InputError: no frame remains.
     """
     assert measure.replay is not None
     return _sent(measure.replay, vlan)
@@ -292,10 +295,10 @@ def _moved(data: bytes, ip: int, kind: int, moves: Sequence[Mover]) -> bytes:
 
 
 def check_replay(measure: Packets) -> None:
-    """Check that a recording goes together with the other keys of its measure.
+    """Check that a recording does not conflict with the other keys of its measure.
 
     Raises:
-        InputError: it does not.
+        InputError: the recording conflicts with a key.
     """
     replay = measure.replay
     if replay is None:

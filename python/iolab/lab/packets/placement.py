@@ -1,7 +1,7 @@
-"""Which way frames go through a lab, and on which CPU each part of a packet trial runs. Pure: nothing is pinned."""
+"""Determine the path of frames through a lab, and the CPU of each part of a packet trial. Pure: nothing is pinned."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
 
@@ -22,33 +22,35 @@ from iolab.messages.instrument import (
 )
 
 DEVICE_PRIORITY, FAR_PRIORITY, INSTRUMENT_PRIORITY = 10, 11, 12
-"""SCHED_FIFO priorities: of what takes frames in for the device, for the receiver, and of the instrument's threads."""
+"""SCHED_FIFO priorities of the threads that receive frames for the device, of those that receive for the receiver,
+and of the instrument."""
 
 ONE_SENDER = ("af_packet", "bpf_live")
-"""Paths that count what became of frames by the interface, which does not tell several senders apart."""
+"""Sending paths that use interface counters, which cannot distinguish several senders."""
 MOST_SENDERS = 64
 FINDING_PATH = Phrase("lab.finding-path-of-frames")
-"""What is done when the path of frames is not there, in words."""
+"""Description of the action, for an error about a missing path."""
 
 
 @frozen
 class Way:
-    """How frames go in one direction."""
+    """The path of frames in one direction."""
 
     source: Endpoint
-    """Where they are sent."""
+    """Sending endpoint."""
     target: Endpoint
-    """Where they are received."""
+    """Receiving endpoint."""
     hops: tuple[tuple[str, str], ...]
-    """Sending and receiving port of each link on the way, or the names of what else counts frames there."""
+    """Sending and receiving port of each link on the path, or the names of other interfaces there that have
+    counters."""
     elsewhere: frozenset[str] = frozenset()
-    """Ports on the way that are on another kernel than the source: what they do takes none of its CPUs."""
+    """Ports of the path that are on a kernel other than the source's, so they use none of the source's CPUs."""
     near: tuple[Endpoint, ...] = ()
-    """Every endpoint on the segment of the source."""
+    """All endpoints on the segment of the source."""
 
     @property
     def name(self) -> str:
-        """Return the direction in words."""
+        """Return the direction as "a->b"."""
         return f"{self.source.ref}->{self.target.ref}"
 
     @property
@@ -58,45 +60,52 @@ class Way:
 
     @property
     def device_ports(self) -> tuple[str, ...]:
-        """Return the ports of the device at which frames arrive and that share the CPUs of the source's kernel."""
+        """Return the arrival ports of the device that share the CPUs of the source's kernel."""
         return tuple(port for port in self.arrivals[:-1] if port not in self.elsewhere)
 
 
 @frozen
 class PastStack:
-    """Ports at which frames of a measure are not seen by what looks on in the kernel's stack."""
+    """Ports at which instruments in the kernel's stack do not see the frames of a measure."""
 
     sent: frozenset[str] = frozenset()
-    """Frames leave them without the stack: by AF_XDP, AF_PACKET past the queueing discipline, or an XDP program."""
+    """Ports that send frames past the stack: AF_XDP, AF_PACKET with qdisc bypass, or an XDP program."""
     taken: frozenset[str] = frozenset()
-    """An XDP program takes the frames that arrive there."""
+    """Ports at which an XDP program takes the arriving frames before the stack."""
 
 
 @frozen
 class Placement:
-    """Where each part of a packet trial runs."""
+    """The CPUs of the parts of a packet trial."""
 
     senders: Mapping[str, int]
-    """Port to the CPU of its sending thread."""
+    """CPU of each port's sender thread, by port."""
     receivers: Mapping[str, int]
-    """Port to the CPU of its receiving thread."""
+    """CPU of each port's receiver thread, by port."""
     napi: Mapping[str, int]
-    """Port to the CPU of the kernel thread that takes frames in there (threaded NAPI)."""
+    """CPU of each port's NAPI thread (threaded NAPI), by port."""
     realtime: bool = False
-    """Whether what takes frames in runs before other work of the host (SCHED_FIFO)."""
+    """Whether receiving threads have real-time priority (SCHED_FIFO)."""
     further: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Port to the CPUs of its further sending threads, where it has several."""
+    """CPUs of each port's additional sender threads, by port."""
     past_stack: PastStack = PastStack()
-    """Where its frames are not in the stack."""
+    """Ports at which frames bypass the stack."""
+
+    def cpus(self) -> Iterator[tuple[str, int]]:
+        """Yield each CPU on which a part of the trial runs, with the port of this part."""
+        for port in self.senders:
+            yield from ((port, cpu) for cpu in self.sending(port))
+        yield from (*self.receivers.items(), *self.napi.items())
 
     def sending(self, port: str) -> tuple[int, ...]:
-        """Return the CPUs of the sending threads of a port, one each."""
+        """Return the CPUs of a port's sender threads, one each."""
         return (self.senders[port], *self.further.get(port, ()))
 
     def priority(self, port: str) -> int | None:
-        """Return the realtime priority of the thread that takes frames in at a port; None: a normal one.
+        """Return the real-time priority of a port's NAPI thread; None: normal scheduling.
 
-        What is nearer to the end of the way runs first, so that an overload shows where frames enter the device.
+        Threads closer to the end of the path have a higher priority, so that overload causes drops where frames enter
+        the device.
         """
         if not self.realtime:
             return None
@@ -104,14 +113,14 @@ class Placement:
 
     @property
     def receiver_priority(self) -> int | None:
-        """Return the realtime priority of receiving threads: they sleep between batches, so they may come first."""
+        """Return the real-time priority of receiver threads; receivers sleep between batches, so they do no harm."""
         return INSTRUMENT_PRIORITY if self.realtime else None
 
     @property
     def sender_priority(self) -> int | None:
-        """Return the realtime priority of sending threads; None: they run as others do.
+        """Return the real-time priority of sender threads; None: normal scheduling.
 
-        A sender waits awake, so it must not have one where anything else of the trial needs its CPU.
+        A sender busy-polls, so it gets no real-time priority if any other part of the trial needs its CPU.
         """
         others = {*self.napi.values(), *self.receivers.values()}
         sending = [cpu for port in self.senders for cpu in self.sending(port)]
@@ -119,7 +128,7 @@ class Placement:
         return INSTRUMENT_PRIORITY if self.realtime and alone else None
 
     def shared(self) -> tuple[PartsShareCpu, ...]:
-        """Return what shares a CPU with something that it must not share with."""
+        """Return the parts that share a CPU although they should have separate CPUs."""
         parts: list[tuple[Part, int]] = [
             (PortPart(code="generator-at", port=port), cpu) for port, cpu in self.senders.items()
         ]
@@ -145,11 +154,11 @@ def ways(lab: Lab, topology: Topology, measure: Packets) -> tuple[Way, ...]:
     """Return the directions of a measure: one for each pair, or two.
 
     Raises:
-        InputError: an end does not exist, is that of two pairs, or frames cannot come from one to the other.
+        InputError: an end does not exist, belongs to two pairs, or cannot be reached from the other end.
     """
     found: list[Way] = []
     pairs = ((measure.src, measure.dst), *((pair.src, pair.dst) for pair in measure.pairs))
-    for src, dst in dict.fromkeys(pairs):  # a list of all pairs may have the first one as well
+    for src, dst in dict.fromkeys(pairs):  # the list of pairs may include the first pair too
         found.append(_way(lab, topology, src, dst))
         if measure.direction == "both-ways":
             found.append(_way(lab, topology, dst, src))
@@ -164,11 +173,12 @@ def ways(lab: Lab, topology: Topology, measure: Packets) -> tuple[Way, ...]:
 def place(
     directions: tuple[Way, ...], cpus: Sequence[int], *, realtime: bool = False, senders: int = 1
 ) -> Placement:
-    """Return which of these CPUs, the best ones first, each part of a trial gets.
+    """Return the CPU of each part of a trial; the first of the given CPUs are the best.
 
-    Those of the device under test are nobody else's where there are enough. A direction needs three: sender, device,
-    receiver; two where the device is on another kernel. With fewer, devices share one, then receivers do; on two CPUs
-    the sender of each direction is kept from its own device and receiver at least.
+    The CPUs of the device under test are not shared if there are enough CPUs. A direction needs three CPUs, for sender,
+    device and receiver; two if the device is on a different kernel. With fewer CPUs, devices share a CPU, and then
+    receivers share a CPU; with two CPUs, at least the sender of each direction does not share its CPU with the device
+    and the receiver.
     """
     count = len(directions)
     roles = [
@@ -204,9 +214,9 @@ def place(
 def _further(
     directions: tuple[Way, ...], cpus: Sequence[int], senders: int, taken: int
 ) -> dict[str, tuple[int, ...]]:
-    """Return the CPUs of the senders of each direction after its first: those that are left beside the `taken` ones.
+    """Return the CPUs of each direction's senders after the first: the CPUs that are not in `taken`.
 
-    Where these do not suffice they go round all.
+    If the other CPUs are not enough, all CPUs are used in turn.
     """
     if senders == 1:
         return {}
@@ -219,9 +229,10 @@ def _further(
 
 
 def senders_of(measure: Packets, directions: int, cpus: int) -> int:
-    """Return how many threads send each direction: as asked for, or with auto as many as find a CPU of their own.
+    """Return the number of sender threads per direction: as configured; with `auto`, one, and one more for each free
+    CPU if the path supports it.
 
-    A flow is of one thread, so their number divides that of the flows.
+    A flow belongs to one thread, so the number of flows is a multiple of the number of threads.
     """
     if measure.senders != "auto":
         return measure.senders
@@ -232,10 +243,10 @@ def senders_of(measure: Packets, directions: int, cpus: int) -> int:
 
 
 def check_senders(measure: Packets) -> None:
-    """Check that several senders can share the flows of a measure, by its path, and that one can fill its line.
+    """Check that several senders can share a measure's flows on its path, and that a single sender can fill its line.
 
     Raises:
-        InputError: they cannot.
+        InputError: the senders cannot share the flows, or a single sender cannot fill the line.
     """
     doing, senders = Phrase("lab.spreading-frames-over-senders"), measure.senders
     if measure.spacing == "gap-frames":
@@ -252,7 +263,7 @@ def check_senders(measure: Packets) -> None:
 
 
 def _check_line(measure: Packets) -> None:
-    """Check that a line of known rate is there to be filled, by one thread that gives it every frame."""
+    """Check that the line rate is known and that a single thread sends all frames of the line."""
     doing, key = Phrase("lab.spacing-by-gap-frames"), "measure"
     if measure.line_rate is None:
         seen, allowed = Phrase("lab.no-line-rate"), Phrase("lab.rate-of-the-line")
@@ -267,19 +278,19 @@ def _check_line(measure: Packets) -> None:
 
 
 def sending_end(lab: Lab, topology: Topology, measure: Measure) -> Endpoint | None:
-    """Return where the frames of a measure are sent first; None: it sends none of our own."""
+    """Return the first sending endpoint of a measure; None: the measure sends no generated frames."""
     return ways(lab, topology, measure)[0].source if isinstance(measure, Packets) else None
 
 
 def placed(lab: Lab, measure: Packets, directions: tuple[Way, ...], cpus: Sequence[int]) -> Placement:
-    """Return where the parts of a measure with these ways run on a host with these CPUs, the best ones first."""
+    """Return the placement of a measure with these paths on a host with these CPUs, best CPUs first."""
     senders = senders_of(measure, len(directions), len(cpus))
     found = place(directions, cpus, realtime=measure.scheduling == "realtime", senders=senders)
     return replace(found, past_stack=past_stack(measure, lab, directions))
 
 
 def placement_of(setup: Setup, measure: str, cpus: Sequence[int]) -> Placement | None:
-    """Return the same for a measure of a setup by its name; None where it sends no frames of our own."""
+    """Return the placement of a measure, by its name in a setup; None if the measure sends no generated frames."""
     wanted = setup.measures[measure]
     if not isinstance(wanted, Packets):
         return None
@@ -287,7 +298,7 @@ def placement_of(setup: Setup, measure: str, cpus: Sequence[int]) -> Placement |
 
 
 def past_stack(measure: Packets, lab: Lab, directions: Sequence[Way]) -> PastStack:
-    """Return the ports at which the frames of a measure are not in the kernel's stack."""
+    """Return the ports at which the frames of a measure bypass the kernel's stack."""
     hops = [hop for way in directions for hop in way.hops]
     by_xdp = [
         [port for port in ports if lab.machines[PortRef(port).machine].forward == "xdp"]
@@ -301,14 +312,15 @@ def past_stack(measure: Packets, lab: Lab, directions: Sequence[Way]) -> PastSta
 
 
 def next_hop(lab: Lab, way: Way) -> str:
-    """Return the port whose MAC address frames of a direction are sent to: the first router's, or the target."""
+    """Return the port whose MAC address is the frames' destination: that of the first router, or the target."""
     routed = (port for port in way.arrivals[:-1] if lab.machines[PortRef(port).machine].forward == "route")
     return next(routed, way.target.ref)
 
 
 def stream_way(lab: Lab, topology: Topology, source: Endpoint, target: Endpoint) -> Way:
-    """Return the way between two endpoints, which may be bridges; without hops where the lab does not show one."""
-    if source == target:  # over the loopback interface
+    """Return the path between two endpoints, which may be bridges; without hops if the lab does not determine the
+    path."""
+    if source == target:  # the path uses the loopback interface
         return Way(source, target, (), frozenset())
     ports = [port.ref for port in topology.ports()]
     starts, goals = (_ports_of(end, ports) for end in (source, target))
@@ -319,7 +331,7 @@ def stream_way(lab: Lab, topology: Topology, source: Endpoint, target: Endpoint)
 
 
 def _ports_of(end: Endpoint, ports: Sequence[PortRef]) -> frozenset[PortRef]:
-    """Return the port of an endpoint; where it is a bridge, every port of its machine."""
+    """Return the port of an endpoint; if the endpoint is a bridge, all ports of its machine."""
     return frozenset((end.ref,) if end.ref in ports else (ref for ref in ports if ref.machine == end.machine))
 
 
@@ -344,7 +356,7 @@ def _way(lab: Lab, topology: Topology, src: str, dst: str) -> Way:
 def hops_between(
     lab: Lab, start: PortRef, goals: AbstractSet[PortRef]
 ) -> tuple[tuple[PortRef, PortRef], ...] | None:
-    """Return the links of a shortest way, breadth first over ports."""
+    """Return the links of a shortest path, found by breadth-first search over ports."""
     ends = [link.ends for link in lab.links.values()]
     queue: deque[tuple[PortRef, tuple[tuple[PortRef, PortRef], ...]]] = deque([(start, ())])
     seen = {start}
@@ -356,7 +368,7 @@ def hops_between(
             if there in goals:
                 return crossed
             if sum(there in link for link in ends) > 1:
-                queue.append((there, crossed))  # its machine bridges it with its children's
+                queue.append((there, crossed))  # the machine bridges this port with its children's ports
             machine = there.machine
             if lab.machines[machine].forward == "none":
                 continue

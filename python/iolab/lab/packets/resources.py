@@ -1,4 +1,4 @@
-"""What packet trials need as resources: devices, settings of routers, and the interfaces that are counted. Pure."""
+"""Prerequisites of packet trials as resources: reference devices, router settings, and counted interfaces. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -33,14 +33,14 @@ from iolab.lab.topology import Port, Topology
 from iolab.locale import Phrase, Text
 
 NAPI = {"tso": "off", "gso": "off", "gro": "on"}
-"""Offloads that put a veth's NAPI on, by their short `ethtool -K` names."""
+"""Offloads that enable NAPI on a veth, by their short `ethtool -K` names."""
 
 
 def with_exact_wires(resources: Iterable[Resource], placement: Placement | None) -> list[Resource]:
-    """Give the threads of wires a real-time priority beside frames of our own, whose times are measured.
+    """Return resources in which emulated links have real-time priority, for trials that measure frame timing.
 
-    Beside streams only those that space frames have one: a thread that waits awake takes the CPU that the streams need
-    (TCP in super-frames through 10 ms had 14 instead of 20 Gbit/s on two CPUs).
+    In trials with streams, only links that pace frames get the priority: a busy-polling thread uses CPU time that the
+    streams need (TCP with super-frames and a delay of 10 ms reached 14 instead of 20 Gbit/s on two CPUs).
     """
     if placement is None or not placement.realtime:
         return list(resources)
@@ -48,7 +48,10 @@ def with_exact_wires(resources: Iterable[Resource], placement: Placement | None)
 
 
 def _exact(action: Action) -> Action:
-    """Placement has a CPU for each thread that waits awake: a wire keeps to none."""
+    """Return a copy of the action that sets a real-time priority.
+
+    The placement has a CPU for each busy-polling thread, so the link is not pinned.
+    """
     return (
         replace(action, priority=POLLING_PRIORITY, apart=False) if isinstance(action, StartWire) else action
     )
@@ -57,7 +60,7 @@ def _exact(action: Action) -> Action:
 def packet_resources(
     lab: Lab, topology: Topology, links: list[str], placement: Placement
 ) -> Iterator[Resource]:
-    """Return what frames need on every link."""
+    """Return the resources that frames need on every link."""
     for name in links:
         ports = ports_of(lab, topology, name)
         for port in ports:
@@ -76,10 +79,10 @@ def packet_resources(
 def device_resources(
     lab: Lab, topology: Topology, links: list[str], placement: Placement | None
 ) -> Iterator[Resource]:
-    """Return the XDP programs, or threads, of machines with `forward: xdp`: one for each direction.
+    """Return the XDP programs or threads of machines with `forward: xdp`, one per direction.
 
     Raises:
-        InputError: such a machine has other than two ports.
+        InputError: such a machine does not have exactly two ports.
     """
     for name, machine in lab.machines.items():
         if not isinstance(machine, Netns) or machine.forward != "xdp":
@@ -97,7 +100,7 @@ def device_resources(
 
 
 def is_program(stages: Sequence[Stage]) -> bool:
-    """Tell whether one XDP program does what the stages do; otherwise a thread of the agent does it."""
+    """Whether one XDP program can perform the impairments; otherwise a thread of the agent does."""
     match stages:
         case ():
             return True
@@ -111,14 +114,14 @@ def is_program(stages: Sequence[Stage]) -> bool:
 
 
 def device_id(port: str) -> str:
-    """Return the id of the device where frames come in at a port."""
+    """Return the ID of the device that receives frames on a port."""
     return f"device:{port}"
 
 
 def _napi(
     lab: Lab, port: Port, netns: str | None, interface: str, what: str, side: str | None = None
 ) -> Resource:
-    """Return the offloads that put NAPI on at one end; what the file says of an offload stands."""
+    """Return the offloads that enable NAPI on one end; an offload in the experiment file takes precedence."""
     asked = lab.links[port.link].offload
     switches = {name: switch for name, switch in NAPI.items() if getattr(asked, name) is None}
     found = lab.links[port.link]
@@ -129,13 +132,16 @@ def _napi(
 
 
 def _peer(lab: Lab, port: Port) -> str:
-    """Return the other end of a port's link; that of a link with several ends is none."""
+    """Return the other end of a port's link; empty for a link with several other ends."""
     others = [end for end in lab.links[port.link].ends if end != port.ref]
     return others[0] if len(others) == 1 else ""
 
 
 def _send_queues(lab: Lab, ports: Sequence[Port], placement: Placement) -> Iterator[Resource]:
-    """Return the queues of veth pairs with several senders: what is sent through one arrives at that of its number."""
+    """Return the queues of veth pairs with several senders.
+
+    Frames sent through a queue arrive in the queue with the same number.
+    """
     for near in ports:
         far = next((port for port in ports if port.ref == _peer(lab, near)), None)
         if near.ref not in placement.further or far is None or not (is_veth(lab, near) and is_veth(lab, far)):
@@ -191,7 +197,7 @@ def _device(
 
 
 def interfaces_passed(lab: Lab, topology: Topology, way: Way) -> tuple[Way, dict[str, Side]]:
-    """Return the way with a hop for each pair of interfaces, and where those are that are no ports of the lab."""
+    """Return the path with a hop per pair of interfaces, and the locations of interfaces that are not lab ports."""
     ports: dict[str, Port] = {port.ref: port for port in topology.ports()}
     members: dict[str, Side] = {}
     hops: list[tuple[str, str]] = []
@@ -208,12 +214,12 @@ def interfaces_passed(lab: Lab, topology: Topology, way: Way) -> tuple[Way, dict
 
 
 def name_of(ref: str) -> str:
-    """Return what the bridge's member for a port is called in balance sheets."""
+    """Return the name of a port's bridge member in frame accounting."""
     return f"bridge port of {ref}"
 
 
 def _sides(lab: Lab, topology: Topology, out: Port, into: Port) -> Iterator[tuple[str, Side]]:
-    """Yield the ports of one hop that are plugged into a bridge on it; a macvtap has no member of its own."""
+    """Yield the ports of one hop that are joined to a bridge on it; a macvtap has no separate bridge member."""
     joined = {name for name, link in lab.links.items() if out.ref in link.ends and into.ref in link.ends}
     for port in (out, into):
         side = side_of(lab, topology, port) if port.link in joined else None
@@ -222,7 +228,7 @@ def _sides(lab: Lab, topology: Topology, out: Port, into: Port) -> Iterator[tupl
 
 
 def ways_below(lab: Lab, way: Way) -> Iterator[Way]:
-    """Yield the ways of what carries a way: of a tunnel's packets, or of each link of a bond; those below them too."""
+    """Yield the paths below a path: those of a tunnel's packets, or of each link of a bond, recursively."""
     for out, into in way.hops:
         link = next((one for one in lab.links.values() if {out, into} <= set(one.ends)), None)
         if link is None or not link.over:

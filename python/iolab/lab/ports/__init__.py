@@ -1,1 +1,1 @@
-"""Ports of machines: VLAN, MTU, offloads, bridges inside machines, addresses and routes. Pure."""
+"""Ports of machines: VLANs, MTUs, offloads, bridges inside machines, addresses and routes. Pure."""

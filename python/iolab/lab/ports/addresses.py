@@ -1,11 +1,12 @@
-"""Addresses of ports, the routes between them, and neighbours that are known before a trial begins. Pure.
+"""Addresses of ports, routes between them, and static neighbour entries. Pure.
 
-A port of a lab has no IPv6 but where its link asks for it; then it has the address alone, not a link-local one: nothing
-is sent for it by itself but that its machine listens to it (RFC 3810). It is up at once: nobody else can have it. A
-router has a link-local one too, for it asks for its neighbours from there.
+A port has IPv6 only if its link requests IPv6, and then only the configured address, without a link-local one, so that
+the port sends nothing except multicast listener reports (RFC 3810). The address is usable at once, without duplicate
+address detection. A router also has a link-local address, from which it sends neighbour solicitations.
 
-Routers of packet trials know their neighbours, for the frames of the instrument do not wait for answers. On an emulated
-link everybody does: a request that takes the way of the link, and its answer, cost the first packet a round trip.
+In packet trials, routers have static neighbour entries, because the instrument's frames do not wait for neighbour
+discovery. On an emulated link all endpoints have static entries: discovery over the link would delay the first packet
+by a round trip.
 """
 
 from collections.abc import Iterator
@@ -23,13 +24,14 @@ from iolab.lab.resources import Resource
 from iolab.lab.topology import Topology
 
 LOWER_HALF = 0xFFFF
-"""Of an address, what tells a router from the others on its link."""
+"""Host part of the link-local addresses of routers."""
 WHOLE = {4: 32, 6: 128}
-"""Length of an address by version of IP [bit]."""
+"""Length of an address by IP version [bit]."""
 WITHOUT_ETHERNET = ("gre", "wireguard")
-"""Tunnels that carry packets alone: there is nobody to ask for an Ethernet address."""
+"""Tunnels that carry packets without Ethernet, and thus have no neighbour discovery."""
 MOST_ENDPOINTS = 16
-"""Of an emulated segment: each has an entry for each other. In a larger one they ask, and what they ask is spared."""
+"""Maximum number of endpoints of an emulated segment for which static entries are created: each endpoint has an entry
+for each other endpoint. Larger segments use neighbour discovery."""
 
 
 def address_resource(lab: Lab, point: Endpoint, port: Port) -> Resource:
@@ -67,12 +69,12 @@ def _actions(lab: Lab, point: Endpoint) -> Iterator[Action]:
 
 
 def disabled_path(interface: str) -> str:
-    """Return the setting by which an interface has no IPv6."""
+    """Return the setting that disables IPv6 on an interface."""
     return f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"
 
 
 def _expected(lab: Lab, point: Endpoint, port: Port) -> Expectation:
-    """Expect an address alone; beside others, on a cable's interface."""
+    """Return the expectation of an endpoint's only address, or of one of several addresses of a cable's interface."""
     address = f"{point.address}/{point.prefix_length}"
     others = lab.links[port.link].cable and point.interface != port.bridge
     attribute: Literal["address", "address6"] = "address6" if version_of(point.address) == 6 else "address"
@@ -99,7 +101,8 @@ def route_resource(route: Route) -> Resource:
 
 
 def neighbour_resources(lab: Lab, topology: Topology, *, packets: bool) -> Iterator[Resource]:
-    """Return entries for the other endpoints of a segment: at those of emulated segments, for `packets` at routers."""
+    """Return neighbour entries for a segment's endpoints: for all endpoints of an emulated segment and, with `packets`,
+    for routers."""
     for segment in topology.segments:
         emulated = _is_emulated(lab, segment)
         for point in segment.endpoints:
@@ -119,7 +122,7 @@ def neighbour_resources(lab: Lab, topology: Topology, *, packets: bool) -> Itera
 
 
 def _is_emulated(lab: Lab, segment: Segment) -> bool:
-    """Tell whether a link of a segment, or one that carries it, is emulated, and its endpoints are few."""
+    """Whether a link of a segment, or a link that carries it, is emulated, and the segment has few endpoints."""
     links = (*segment.links, *segment.below)
     return len(segment.endpoints) <= MOST_ENDPOINTS and any(
         lab.links[name].wire is not None for name in links
@@ -134,9 +137,10 @@ def _port_of(segment: Segment, point: Endpoint) -> Port | None:
 def _neighbour(
     lab: Lab, point: Endpoint, other: Endpoint, needs: tuple[str, ...], *, read_back: bool
 ) -> Iterator[Resource]:
-    """Return an entry at an endpoint for another; none for a card of another computer, which is asked for.
+    """Return a neighbour entry on one endpoint for a second one; None: the other NIC is on a different host.
 
-    Where an entry that is gone costs a round trip and no frame, reading it back in each trial is not worth its time.
+    A NIC of a different host is found by neighbour discovery. A missing entry costs only a round trip on links without
+    generated frames, so entries are not read back in each trial.
     """
     known = None if other.kernel == point.kernel else mac_of(lab, other.ref)
     if other.kernel != point.kernel and known is None:

@@ -1,7 +1,7 @@
-"""Offloads as resources: of every port of a link, and of a machine's way to its own children. Pure.
+"""Offloads as resources: on every port of a link, and between a machine and its own children. Pure.
 
-A machine reaches its own guests by a bridge and the parent's side of the guest's card (a tap, a vif, an end of a veth
-pair). What these finish for the stack decides what a frame to the guest costs, as much as the guest's own card does.
+A machine reaches its guests through a bridge and the parent's interface of the guest's NIC (a tap, a vif, an end of a
+veth pair). The offloads of these interfaces affect the cost of a frame as much as those of the guest's own NIC.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,17 +24,17 @@ from iolab.messages.places import ForLink, KeyOf
 from iolab.messages.unmet import UnmetRequirement
 
 Switches = Mapping[str, str]
-"""Short name of an offload, as `ethtool -K` takes it, to on or off."""
+"""State of each offload, on or off, by its short name in `ethtool -K`."""
 
 
 def offload_switches(offload: Offload | SendOffload) -> dict[str, str]:
-    """Return the offloads that were asked for, by their short `ethtool -K` names."""
+    """Return the configured offloads, by their short `ethtool -K` names."""
     wanted = ((short, getattr(offload, key, None)) for key, short in SHORT_NAMES.items())
     return {short: switch for short, switch in wanted if switch is not None}
 
 
 def offload_resources(lab: Lab, topology: Topology, link: str) -> Iterator[Resource]:
-    """Return the offloads of a link's ports, and of the parent's side of those that are its children's."""
+    """Return the offloads of a link's ports, and of the parent's interfaces of the ports of its children."""
     switches = offload_switches(lab.links[link].offload)
     above = offload_switches(lab.links[link].host_offload)
     for port in ports_of(lab, topology, link):
@@ -48,7 +48,7 @@ def offload_resources(lab: Lab, topology: Topology, link: str) -> Iterator[Resou
 
 
 def offload_needs(lab: Lab) -> Iterator[UnmetRequirement]:
-    """Tell of offloads that cannot be set."""
+    """Yield conflicts of offloads that cannot be set."""
     for name, link in lab.links.items():
         above = offload_switches(link.host_offload)
         ends, purpose = own_ends(lab, name), ForLink(link=name)
@@ -68,10 +68,10 @@ def offload_needs(lab: Lab) -> Iterator[UnmetRequirement]:
 
 
 def bridge_offload(lab: Lab, ports: list[Port], need: str) -> Iterator[Resource]:
-    """Return the offloads of the bridge of `ports`, as the links say that lead from there to the machine's children.
+    """Return the offloads of the bridge of `ports`, from the links between the bridge and the machine's children.
 
     Raises:
-        InputError: two of these links say different things.
+        InputError: two of these links have different settings.
     """
     asked: dict[str, tuple[str, str]] = {}
     port = ports[0]
@@ -94,7 +94,7 @@ def bridge_offload(lab: Lab, ports: list[Port], need: str) -> Iterator[Resource]
 
 
 def features_resource(key: str, machine: str, at: Side, switches: Switches, need: str, what: str) -> Resource:
-    """Return offloads of one interface, put back as they were."""
+    """Return the resource that sets offloads of one interface; its undo restores the original settings."""
     show = Command(("ethtool", "--json", "-k", at.interface), at.netns)
     words = tuple(word for pair in switches.items() for word in pair)
     change = Run(
@@ -121,4 +121,4 @@ def features_resource(key: str, machine: str, at: Side, switches: Switches, need
 SHORT_NAMES = {
     "rx_checksum": "rx", "tx_checksum": "tx", "sg": "sg", "tso": "tso", "gso": "gso", "gro": "gro", "lro": "lro",
 }  # fmt: skip
-"""Key of an experiment to the name that `ethtool -K` takes."""
+"""Name in `ethtool -K` of each key in an experiment."""

@@ -1,4 +1,4 @@
-"""What ports carry, as resources: VLAN, MTU, offloads, bridges inside machines, addresses, routes."""
+"""Port settings as resources: VLANs, MTUs, offloads, bridges inside machines, addresses, routes."""
 
 from collections.abc import Iterator
 
@@ -83,13 +83,16 @@ class _Sized:
     interface: str
     what: str
     key: str
-    """What must stand before its MTU can be set."""
+    """Key of the resource after which the MTU can be set."""
     settable: bool = True
-    """False: it follows others by itself."""
+    """False: the interface's MTU follows those of other interfaces."""
 
 
 def _mtu(lab: Lab, topology: Topology, link: str) -> Iterator[Resource]:
-    """Return the MTU of all of a link's interfaces, one resource for each kernel; a cable's ports get theirs back."""
+    """Return the MTUs of all interfaces of a link, one resource per kernel.
+
+    The undo restores the original MTU of a cable's ports.
+    """
     mtu = str(mtu_of(lab, link))
     if lab.links[link].cable:
         yield from (_cable_mtu(lab, port, mtu) for port in ports_of(lab, topology, link))
@@ -123,7 +126,8 @@ def _mtu_key(link: str, kernel: str) -> str:
 
 
 def _mtu_below(lab: Lab, topology: Topology, link: str, kernel: str) -> Iterator[str]:
-    """Give the key of what must be set before what is on a port: none may have more than the port itself."""
+    """Yield the key of the resource that sets the MTU of the port below an interface, because this MTU limits that of
+    the interface."""
     if join_of(lab, link) is Join.TUNNEL:
         for port in (port for port in ports_of(lab, topology, link) if port.kernel == kernel):
             yield _mtu_key_at(lab, topology, carriers(lab, link, port.machine)[0])
@@ -141,9 +145,10 @@ def _mtu_key_at(lab: Lab, topology: Topology, ref: PortRef) -> str:
 
 
 def _sized(lab: Lab, topology: Topology, link: str) -> Iterator[_Sized]:
-    """Give every interface of a link; a bridge follows the smallest of its ports by itself."""
+    """Yield all interfaces of a link; the MTU of a bridge follows the minimum of its ports."""
     ports = ports_of(lab, topology, link)
-    if join_of(lab, link) is Join.SHARED and not uplinks(lab, link):  # none above it may have more
+    if join_of(lab, link) is Join.SHARED and not uplinks(lab, link):
+        # the shared interface limits the ports' MTU
         place = place_of_link(lab, topology, link)
         yield from (_Sized(place.kernel, place.netns, name, f"what the ports of {link} share", place.key)
                     for name in (STUB, place.bridge))  # fmt: skip
@@ -166,7 +171,7 @@ def _sized(lab: Lab, topology: Topology, link: str) -> Iterator[_Sized]:
 
 
 def _cable_mtu(lab: Lab, port: Port, mtu: str) -> Resource:
-    """Return the MTU of an interface that was there before, and has its own again afterwards."""
+    """Return the MTU of an existing interface; the undo restores the original MTU."""
     how = Interface(port.name, "mtu")
     set_mtu = ("ip", "link", "set", "dev", port.name, "mtu")
     undo = Command((*set_mtu, ORIGINAL), port.netns)
@@ -188,7 +193,7 @@ def _cable_mtu(lab: Lab, port: Port, mtu: str) -> Resource:
 
 
 def _layers(port: Port) -> tuple[str, ...]:
-    """Return the port and the VLAN interface on it: the lower one first, for it caps the upper."""
+    """Return the port and its VLAN interface, the port first, because its MTU limits that of the VLAN interface."""
     return tuple(dict.fromkeys((port.name, port.interface)))
 
 

@@ -1,1 +1,1 @@
-"""What ip, tc, ethtool and the kernel show, read as values. Pure."""
+"""Parse the output of ip, tc and ethtool and kernel settings to values. Pure."""

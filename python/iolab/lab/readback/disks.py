@@ -1,6 +1,6 @@
-"""The disks of a machine as its kernel shows them below /sys/block: the command that prints them, and how it is read.
+"""Read back the disks of a machine from /sys/block: the command that prints them, and the parser of its output.
 
-Pure. Which of them are an experiment's is decided in `lab/volumes/`.
+Pure. The package `lab/volumes/` determines which disks belong to an experiment.
 """
 
 from typing import Literal
@@ -16,26 +16,26 @@ SHOW = (
     " [ -e vpd_pg80 ] && serial=$(tail -c +5 vpd_pg80);"
     ' echo "${disk##*/}" "$((sectors * 512))" "$driver" ${serial:--}; done'
 )
-"""Prints a line per disk: name, size [bytes], driver of what it hangs on, serial number. A SCSI disk's number is that
-of page 0x80 of its vital product data (SPC-4), behind a head of four bytes; libata makes one for ATA disks. Written
-with words of the shell itself: under emulation each program that it starts takes 10 ms."""
+"""Script that prints a line per disk: name, size [bytes], driver of its controller, serial number. The number of a SCSI
+disk is in page 0x80 of its vital product data (SPC-4), after a header of four bytes; libata provides it for ATA disks.
+The script uses only shell builtins: under emulation each started program takes 10 ms."""
 
 
 @frozen
 class BlockDevice:
-    """A disk, from what `SHOW` prints."""
+    """A value of a disk in the output of `SHOW`."""
 
     known_by: str
-    """Its serial number, or its name where its bus has no such numbers."""
+    """Serial number of the disk, or its name if its bus has no serial numbers."""
     field: Literal["node", "size", "driver"]
-    """node: /dev/sda; size: in bytes; driver: of the controller that it hangs on."""
+    """node: /dev/sda; size: in bytes; driver: of the disk's controller."""
 
 
 def block_device(how: BlockDevice, text: str) -> str:
-    """Return what is asked about a disk.
+    """Return the requested value of a disk.
 
     Raises:
-        IndexError: there is none such.
+        IndexError: there is no such disk.
     """
     rows = [line.split() for line in text.splitlines()]
     found = [row for row in rows if row[3] == how.known_by] or [row for row in rows if row[0] == how.known_by]

@@ -1,6 +1,6 @@
-"""What tc shows of shaping: root qdiscs, htb classes and u32 filters. Pure.
+"""Parse tc's output on shaping: root qdiscs, htb classes and u32 filters. Pure.
 
-`tc -j` speaks JSON for all but `tc class show`, whose text is read (iproute2 6.1).
+`tc -j` prints JSON except for `tc class show`, whose text is parsed (iproute2 6.1).
 """
 
 import json
@@ -15,56 +15,56 @@ QdiscField = Literal["kind", "default", "burst_bytes", "limit_bytes", "latency_u
 ClassField = Literal["rate_bps", "ceil_bps", "burst_bytes", "cburst_bytes", "quantum_bytes"]
 
 Rows = list[dict[str, Any]]
-"""What tc prints with -j: the edge where its JSON is parsed."""
+"""Parsed JSON output of `tc -j`."""
 
 
 @frozen
 class Qdisc:
-    """The root qdisc of an interface, from `tc -j qdisc show`."""
+    """A field of an interface's root qdisc, from `tc -j qdisc show`."""
 
     interface: str
-    """Interface name."""
+    """Name of the interface."""
     field: QdiscField
-    """What to take; a field that this kind does not show gives nothing."""
+    """Name of the field; None is returned if this kind of qdisc does not have the field."""
 
 
 @frozen
 class QdiscRate:
-    """A rate of the root qdisc of an interface in bit/s, from `tc -j qdisc show`, which has it in bytes/s."""
+    """A rate of an interface's root qdisc [bit/s], from `tc -j qdisc show`, which prints bytes/s."""
 
     interface: str
-    """Interface name."""
+    """Name of the interface."""
     option: str
-    """What tc calls it: rate, maxrate; one that this kind does not show gives nothing."""
+    """Name in tc: rate, maxrate; None is returned if this kind of qdisc does not have the rate."""
 
 
 @frozen
 class ShaperClass:
-    """One htb class, from the text of `tc -d class show dev NAME`."""
+    """A value of an htb class, from the text of `tc -d class show dev NAME`."""
 
     classid: str
-    """Such as 1:10."""
+    """Class ID, such as 1:10."""
     field: ClassField
-    """What to take."""
+    """Name of the value."""
 
 
 @frozen
 class LeafQdisc:
-    """The kind of the queue below a class, from `tc -j qdisc show`."""
+    """The kind of the qdisc below a class, from `tc -j qdisc show`."""
 
     interface: str
-    """Interface name."""
+    """Name of the interface."""
     classid: str
-    """Such as 1:10."""
+    """Class ID, such as 1:10."""
 
 
 @frozen
 class Filters:
-    """All u32 filters, from `tc -j filter show dev NAME`: "198.18.0.1>*=1:10", by preference, with commas."""
+    """All u32 filters by preference, from `tc -j filter show dev NAME`: "198.18.0.1>*=1:10", separated by commas."""
 
 
 def shown_by_tc(how: Qdisc | QdiscRate | LeafQdisc | ShaperClass | Filters, text: str) -> str | None:
-    """Return the value that a text of tc shows; None where it shows nothing of it."""
+    """Return the value in tc's output; None if the output does not contain it."""
     match how:
         case Qdisc():
             return _qdisc(how, text)
@@ -81,7 +81,7 @@ def shown_by_tc(how: Qdisc | QdiscRate | LeafQdisc | ShaperClass | Filters, text
 
 
 def _qdisc(how: Qdisc, text: str) -> str | None:
-    """Return what is asked about the root qdisc of an interface."""
+    """Return the requested field of an interface's root qdisc."""
     row = _root(how.interface, text)
     if row is None:
         return None
@@ -100,7 +100,7 @@ def _qdisc(how: Qdisc, text: str) -> str | None:
 
 
 def _qdisc_rate(how: QdiscRate, text: str) -> str | None:
-    """Return a rate of the root qdisc of an interface."""
+    """Return a rate of an interface's root qdisc."""
     row = _root(how.interface, text)
     return None if row is None else str(row["options"][how.option] * 8)
 
@@ -111,7 +111,7 @@ def _root(interface: str, text: str) -> dict[str, Any] | None:
 
 
 def _shaper_class(how: ShaperClass, text: str) -> str | None:
-    """Return what is asked about a class."""
+    """Return the requested value of a class."""
     line = next((line for line in text.splitlines() if line.split()[2:3] == [how.classid]), "")
     name, unit = how.field.rsplit("_", 1)
     if how.field == "quantum_bytes":  # a plain number of bytes
@@ -127,7 +127,7 @@ def _shaper_class(how: ShaperClass, text: str) -> str | None:
 
 
 def _filters(text: str) -> str:
-    """Return where each filter sends what."""
+    """Return the match and the class of each filter."""
     rows: Rows = json.loads(text, object_pairs_hook=_pairs)
     lines: list[tuple[int, str]] = []
     for row in rows:
@@ -140,7 +140,7 @@ def _filters(text: str) -> str:
 
 
 def _ends(matches: Sequence[dict[str, Any]], *, wide: bool) -> tuple[str, str]:
-    """Return the source and destination that a filter matches; a star: any."""
+    """Return the source and destination that a filter matches; *: any."""
     found = {match["off"]: match for match in matches}
     if not wide:
         ends = (_host(found[at]) if at in found else "*" for at in (SRC_OFFSET, DST_OFFSET))
@@ -151,7 +151,7 @@ def _ends(matches: Sequence[dict[str, Any]], *, wide: bool) -> tuple[str, str]:
 
 
 def _wide_host(words: Sequence[dict[str, Any]]) -> str:
-    """Return an IPv6 address that is matched by four words; part of one with its masks."""
+    """Return an IPv6 address from four matched words; None if the match is incomplete."""
     whole = len(words) == 4 and all(word["mask"] == "ffffffff" for word in words)
     text = "".join(word["value"].zfill(8) for word in words)
     return str(IPv6Address(int(text, 16))) if whole else f"{text}&{','.join(word['mask'] for word in words)}"
@@ -163,7 +163,7 @@ def _host(match: dict[str, Any]) -> str:
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Keep every `match` of a u32 filter: tc prints one object with the key repeated."""
+    """Return all pairs of an object as a mapping with a list of all `match` values, because tc repeats this key."""
     found = dict(pairs)
     if "match" in found:
         found["match"] = [value for key, value in pairs if key == "match"]
@@ -173,4 +173,4 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 SRC_OFFSET, DST_OFFSET = 12, 16
 """Byte offsets of the addresses in the IPv4 header (RFC 791)."""
 IPV6_OFFSETS = (8, 24)
-"""The same of IPv6 (RFC 8200): an address is four words."""
+"""Byte offsets of the addresses in the IPv6 header (RFC 8200): an address is four words."""

@@ -1,6 +1,6 @@
-"""Take one value from what `ip -j`, `tc`, `ethtool` or a kernel setting shows. Pure.
+"""Extract one value from the output of `ip -j`, `tc` and `ethtool`, or from a kernel setting. Pure.
 
-Each value is asked for by a type of its own; those of tc are in `shaping`, those of disks in `disks`.
+Each kind of value has a type; those of tc are in `shaping`, those of disks in `disks`.
 """
 
 import json
@@ -19,7 +19,7 @@ class Interface:
     """An attribute of an interface, from `ip -j -d addr show`."""
 
     name: str
-    """Interface name."""
+    """Name of the interface."""
     attribute: Literal[
         "mtu",
         "carrier",
@@ -34,144 +34,146 @@ class Interface:
         "mac",
         "gso_max_segs",
     ]
-    """carrier: up or down; bridging: forwarding, disabled, ...; lower, mode: of a macvtap; address,
-    address6: IPv4, or IPv6 but link-local ones, with prefix length, by commas."""
+    """carrier: up or down; bridging: forwarding, disabled, ...; lower, mode: of a macvtap; address, address6: IPv4
+    or non-link-local IPv6 addresses with prefix length, separated by commas."""
 
 
 @frozen
 class LinkData:
-    """What `ip -j -d` shows of an interface's own kind, as words: "id 5 remote 198.18.0.2"."""
+    """Kind-specific attributes of an interface from `ip -j -d`, as words: "id 5 remote 198.18.0.2"."""
 
     name: str
-    """Interface name."""
+    """Name of the interface."""
     keys: tuple[str, ...]
-    """As `ip -j -d` has them, with dots between the levels; of IPv6 it shows remote6 for remote."""
+    """Keys in `ip -j -d`, with dots between the levels; for IPv6, remote6 is read as remote."""
 
 
 @frozen
 class Lines:
-    """Lines of a text, sorted, each with white space made single."""
+    """The sorted lines of a text, with white space normalised."""
 
     only: str = ""
-    """Those that begin so; empty: all."""
+    """Prefix of the lines to keep; empty: all lines."""
     words: tuple[int, ...] = ()
-    """The words of each line that count, from 0; empty: all."""
+    """Indices of the words to keep in each line, from 0; empty: all words."""
 
 
 @frozen
 class HasAddress:
-    """One of perhaps several addresses of an interface, from `ip -j -d addr show`; as it is where it is there."""
+    """An address of an interface, from `ip -j -d addr show`; the address is returned unchanged if the interface has
+    it."""
 
     name: str
-    """Interface name."""
+    """Name of the interface."""
     address: str
-    """With prefix length."""
+    """Address with prefix length."""
 
 
 @frozen
 class InterfaceByMac:
-    """The name of the interface that has an Ethernet address, from `ip -j -d addr show`."""
+    """The name of the interface with a MAC address, from `ip -j -d addr show`."""
 
     mac: str
-    """The address; VLAN interfaces and bridges that took it over do not count."""
+    """MAC address; VLAN interfaces and bridges that inherit it are ignored."""
 
 
 @frozen
 class VirtualFunction:
-    """What a card lets a virtual function do, from `ip -j -d link show`: "trust on spoofchk off"."""
+    """The permissions of a NIC's virtual function, from `ip -j -d link show`: "trust on spoofchk off"."""
 
     card: str
-    """Interface of the card."""
+    """Interface of the NIC."""
     number: int
-    """Of the function."""
+    """Number of the virtual function."""
 
 
 @frozen
 class Features:
-    """Offloads of an interface, from `ethtool --json -k NAME`, as words for `ethtool -K`: "tso off"."""
+    """Offloads of an interface, from `ethtool --json -k NAME`, in the syntax of `ethtool -K`: "tso off"."""
 
     interface: str
-    """Interface name."""
+    """Name of the interface."""
     names: tuple[str, ...]
-    """Short names as `ethtool -K` takes them."""
+    """Short names, as in `ethtool -K`."""
 
 
 @frozen
 class Gateway:
-    """Next hop of a route, from `ip -j -4 route show`, or -6."""
+    """The next hop of a route, from `ip -j -4 route show` or `ip -j -6 route show`."""
 
     destination: str
-    """Network with prefix length."""
+    """Destination network with prefix length."""
     among: str = ""
-    """Of a route with several next hops this one is shown, if it is one of them: others were added beside it."""
+    """Expected next hop of a route with several next hops: the expected one is returned if it is among them."""
 
 
 @frozen
 class Neighbour:
-    """State of a neighbour entry, from `ip -j neigh show`: permanent, reachable, ..."""
+    """The state of a neighbour entry, from `ip -j neigh show`: permanent, reachable, ..."""
 
     address: str
-    """Of the neighbour."""
+    """Address of the neighbour."""
 
 
 ENDED = "ended"
-"""Where stands why a reference device or a wire runs no more."""
+"""Key in the agent's answer with the reason why a reference device or an emulated link has stopped."""
 
 
 @frozen
 class Running:
-    """Whether a reference device or a wire runs: "running", or why it does not."""
+    """Whether a reference device or an emulated link runs: "running", or the reason why it stopped."""
 
 
 @frozen
 class PacedWay:
-    """The pacer that a wire runs, from what its agent says of it; its keys in order."""
+    """The pacer of an emulated link as reported by the agent, with sorted keys."""
 
     way: int
-    """0 or 1: of its first or second end."""
+    """0 or 1: the pacer of the first or second end."""
 
 
 @frozen
 class Value:
-    """A kernel setting's value, white space made single."""
+    """The value of a kernel setting, with white space normalised."""
 
 
 @frozen
 class LastName:
-    """The last name of a path, as `readlink` shows it: the PCI address of a device."""
+    """The last component of a path, as in the output of `readlink`: the PCI address of a device."""
 
 
 @frozen
 class Driver:
-    """The kernel driver of an interface, from the text of `ethtool -i NAME`."""
+    """The kernel driver of an interface, from `ethtool -i NAME`."""
 
 
 @frozen
 class HardwareSettings:
-    """What a card is set to now, from the text of `ethtool -g NAME` or `-l NAME`, as words to set it: "rx 256"."""
+    """Current settings of a NIC, from `ethtool -g NAME` or `-l NAME`, in the syntax of the set command: "rx 256"."""
 
     names: tuple[Literal["rx", "tx", "combined"], ...]
-    """What to take, as `ethtool -G` and `-L` call it."""
+    """Names of the settings in `ethtool -G` and `-L`."""
 
 
 @frozen
 class CardSettings:
-    """What a card is set to, from the text of `ethtool -c NAME` or `-a NAME`, as words to set it: "rx-usecs 3"."""
+    """Current settings of a NIC, from `ethtool -c NAME` or `-a NAME`, in the set command's syntax: "rx-usecs 3"."""
 
     labels: tuple[tuple[str, str], ...]
-    """Word that sets it and label that shows it; all must be shown."""
+    """Option that sets a value, and label that shows it; all labels must be in the output."""
 
 
 @frozen
 class GuestThreads:
-    """A running guest, from JSON: {"status": "running", "vcpus": [[1], [2]], "carriers": [[0, 3], [0, 3]]}.
+    """The affinities of a running guest's threads.
 
-    vcpus has the allowed CPUs of each virtual CPU's thread, in order; carriers those of every thread that carries
-    frames (vhost, the hypervisor's main loop and workers).
+    From JSON: {"status": "running", "vcpus": [[1], [2]], "carriers": [[0, 3], [0, 3]]}. vcpus has the allowed CPUs of
+    each virtual CPU's thread, in order; carriers has those of every thread that carries frames (vhost, the hypervisor's
+    main loop and workers).
     """
 
     field: Literal["status", "vcpus", "carriers"]
-    """vcpus: "1 2", several CPUs of one as "0,1"; carriers: the same, equal ones once."""
+    """vcpus: "1 2", several CPUs of one thread as "0,1"; carriers: the same, without duplicates."""
 
 
 How = (
@@ -181,11 +183,11 @@ How = (
     | Value | LastName | Driver | HardwareSettings | CardSettings | GuestThreads
     | BlockDevice
 )  # fmt: skip
-"""What to take from a text."""
+"""A value to extract from a text."""
 
 
 def value_shown(how: How, text: str) -> str | None:
-    """Return the value that `text` shows; None where it shows nothing of it or cannot be understood."""
+    """Return the value in `text`; None if the text does not contain it or is malformed."""
     try:
         match how:
             case Interface():
@@ -218,7 +220,7 @@ def value_shown(how: How, text: str) -> str | None:
 
 
 Rows = list[dict[str, Any]]
-"""What the tools print with -j: the edge where their JSON is parsed."""
+"""Parsed JSON output of the tools."""
 
 
 def _row(rows: Rows, key: str, value: str) -> dict[str, Any] | None:
@@ -249,7 +251,7 @@ def _interface(how: Interface, rows: Rows) -> str | None:
 
 
 def _is_ready(info: dict[str, Any]) -> bool:
-    """Tell whether an address can be used, and is more than of its link."""
+    """Whether an address is usable, and not link-local."""
     return not (info["family"] == "inet6" and (info["scope"] == "link" or "tentative" in info))
 
 
@@ -346,7 +348,7 @@ def _hardware_or_guest(
 
 
 def _card_settings(how: CardSettings, text: str) -> str | None:
-    """Return every setting that is asked for; None where the card lacks one."""
+    """Return all requested settings; None if the NIC lacks one."""
     shown = text.replace("Adaptive RX:", "adaptive-rx:").replace("  TX:", "\nadaptive-tx:")
     lines = (line.partition(":") for line in shown.splitlines())
     values = {label.strip(): value.strip() for label, _, value in lines}
@@ -360,14 +362,14 @@ LINK_INFO = {
     "kind": ("info_kind",), "vlan": ("info_data", "id"), "mode": ("info_data", "mode"),
     "bridging": ("info_slave_data", "state"),
 }  # fmt: skip
-"""Attribute to where `ip -d` shows it in what it knows of the kind of an interface."""
+"""Path of each attribute in the kind-specific data of `ip -d`."""
 FEATURE_NAMES = {
     "rx": "rx-checksumming",
     "tx": "tx-checksumming",
     "sg": "tx-scatter-gather",
-    "tso": "tx-tcp-segmentation",  # the group's own line stays "on" while any member of it is
+    "tso": "tx-tcp-segmentation",  # the line of a feature group remains "on" while any member is on
     "gso": "generic-segmentation-offload",
     "gro": "generic-receive-offload",
     "lro": "large-receive-offload",
 }
-"""Short name for `ethtool -K` to the name that `ethtool -k` shows."""
+"""Name in `ethtool -k` of each short name in `ethtool -K`."""

@@ -1,1 +1,1 @@
-"""What the parts of a lab, and the whole lab, need of a host. Pure."""
+"""Requirements of a lab and its parts that hosts must meet. Pure."""

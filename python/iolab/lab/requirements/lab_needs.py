@@ -1,4 +1,4 @@
-"""What the parts of a lab need of the kernels they are on: this host's, other hosts', those of guest images."""
+"""Requirements of a lab's parts that kernels must meet: those of the local host, of other hosts and of guest images."""
 
 from collections.abc import Iterator
 
@@ -61,19 +61,20 @@ HARMLESS = (
     "net.", "vm.dirty_", "vm.swappiness", "vm.vfs_cache_pressure", "vm.nr_hugepages", "kernel.numa_balancing",
     "kernel.sched_", "kernel.timer_migration", "kernel.watchdog", "kernel.nmi_watchdog", "fs.aio-max-nr",
 )  # fmt: skip
-"""What their names begin with; none makes the kernel start a program, load code or write to a place."""
+"""Prefixes of settings that every experiment may set; none of these settings makes the kernel start a program, load
+code or write to a path."""
 PROTECTIVE = ("net.core.bpf_jit_harden", "net.core.bpf_jit_kallsyms", "net.ipv4.ip_unprivileged_port_start")
-"""Of these names, settings that protect the kernel or its other users."""
+"""Settings with one of the prefixes in `HARMLESS` that protect the kernel or its other users, so they need
+permission."""
 
 
 def lab_needs(lab: Lab, known: Topology | None = None) -> tuple[Wanted, ...]:
-    """Return what machines and links need of the kernels they are on, each once.
+    """Return the requirements of machines and links, without duplicates.
 
-    `known` is the topology of a lab that differs in nothing but tuning, pinning, queues, CPUs and memory, and was
-    composed.
+    `known` is the topology of a composed lab that differs at most in tuning, pinning, queues, CPUs and memory.
 
     Raises:
-        InputError: names or addresses clash, or ends are on kernels that do not meet.
+        InputError: names or addresses conflict, or the kernels of ends cannot be joined.
     """
     if wrong := (*cables(lab), *function_needs(lab), *join_needs(lab), *overlay_needs(lab)):
         return wrong
@@ -118,7 +119,7 @@ def _machine(lab: Lab, name: str, machine: Machine) -> Iterator[Wanted]:
 
 
 def _namespaces(lab: Lab) -> Iterator[Wanted]:
-    """Give the right to make network namespaces, once for each host on which machines or links need some."""
+    """Yield the right to create network namespaces, once for each host on which machines or links need namespaces."""
     linked = {end.machine for link in lab.links.values() for end in link.ends}
     wanted: dict[str, list[str]] = {}
     for name, machine in lab.machines.items():
@@ -130,7 +131,7 @@ def _namespaces(lab: Lab) -> Iterator[Wanted]:
 
 
 def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Wanted]:
-    """Give what a guest needs of its parent, and of its image."""
+    """Yield the requirements of a guest that its parent and its image must meet."""
     purpose, parent = ForMachine(machine=name), parent_kernel(lab, name)
     there = where(lab, parent)
     of_host = parent == HERE or lab.machines[parent].kind == "host"
@@ -165,7 +166,10 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Wan
 
 
 def _memory(lab: Lab, name: str, machine: Vm) -> Iterator[Wanted]:
-    """Give the memory that a guest takes from its parent, and the last one that of all: they run together."""
+    """Yield the memory that a guest uses on its parent.
+
+    For the last guest of a parent, also yield the total memory of all its guests, because they run at the same time.
+    """
     parent = parent_kernel(lab, name)
     there = [
         (one, guest)
@@ -188,7 +192,7 @@ def _taken(lab: Lab, parent: str, memory_bytes: int, purpose: Purpose) -> Iterat
 
 
 def _cpus(lab: Lab, kernel: str, cpus: tuple[int, ...], purpose: Purpose) -> Iterator[Wanted]:
-    """Give the CPUs of a kernel that something is to run on."""
+    """Yield the CPUs of a kernel on which threads are pinned."""
     owner = lab.machines.get(kernel)
     for cpu in cpus:
         if not isinstance(owner, Vm):
@@ -198,7 +202,7 @@ def _cpus(lab: Lab, kernel: str, cpus: tuple[int, ...], purpose: Purpose) -> Ite
 
 
 def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Wanted]:
-    """Give what a guest's cards need of its parent, and of its image."""
+    """Yield the requirements of a guest's NICs that its parent and its image must meet."""
     there, image = where(lab, parent_kernel(lab, name)), f"{IMAGE}{image_of(lab, name)}"
     card = _asked(name, "nic", machine.nic)
     if is_function(lab, name):
@@ -220,12 +224,12 @@ def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Wa
         yield Need(NeedKind.FEATURE, SWITCH, card, there)
         yield from _switched(lab, name, card)
     if is_function(lab, name) and of_host:
-        return  # which card the computer has, and so which driver the guest needs, is seen when it starts
+        return  # the host's NIC model, and so the driver for the guest, is known only when the guest starts
     yield Need(NeedKind.FEATURE, NICS[machine.nic].feature, card, image)
 
 
 def _switched(lab: Lab, name: str, card: Purpose) -> Iterator[Wanted]:
-    """Tell what a switch in user space does not carry: frames without their checksums, and too large ones."""
+    """Yield conflicts with a user-space switch: frames without checksums, and frames that are too large."""
     for at, link in ((at, lab.links[at]) for at in lab.links if name in machines_of(lab, at)):
         asked = [word for word, switch in offload_switches(link.offload).items() if switch == "on"]
         if wrong := tuple(word for word in asked if word in ("tx", "tso")):
@@ -235,7 +239,10 @@ def _switched(lab: Lab, name: str, card: Purpose) -> Iterator[Wanted]:
 
 
 def _tuning(lab: Lab, name: str, machine: Vm | Host) -> Iterator[Wanted]:
-    """Give what is needed of the cards that `host` is about: the machine's own, or those on a guest's way."""
+    """Yield the requirements for the NICs to which the key `host` applies.
+
+    The key applies to the machine's own NICs, or to those on a guest's path.
+    """
     if machine.host == HostTuning():
         return
     purpose, asked = KeyOf(key="host", part=ForMachine(machine=name)), machine.host
@@ -260,7 +267,7 @@ def _tuning(lab: Lab, name: str, machine: Vm | Host) -> Iterator[Wanted]:
 
 
 def _settings(card: str, asked: HostTuning, purpose: Purpose, there: str) -> Iterator[Wanted]:
-    """Give what a card must be able to set of its interrupts and pause frames."""
+    """Yield the interrupt and pause settings that a NIC must support."""
     for word in coalescing_words(asked.coalesce):
         yield Need(NeedKind.COALESCING, f"{card} {word}", KeyOf(key="coalesce", part=purpose), there)
     if coalescing_words(asked.pause):
@@ -268,7 +275,7 @@ def _settings(card: str, asked: HostTuning, purpose: Purpose, there: str) -> Ite
 
 
 def _processors(lab: Lab, name: str, machine: Host) -> Iterator[Wanted]:
-    """Give what a computer's kernel must be able to set of its processors."""
+    """Yield the processor settings that a host's kernel must support."""
     asked, there = machine.processors, where(lab, kernel_of(lab, name))
     governor, turbo = (KeyOf(key=key, part=ForMachine(machine=name)) for key in ("governor", "turbo"))
     if asked.governor is not None:
@@ -280,7 +287,7 @@ def _processors(lab: Lab, name: str, machine: Host) -> Iterator[Wanted]:
 
 
 def _networks(lab: Lab, topology: Topology) -> Iterator[Wanted]:
-    """Give the networks that must not be in use where a machine is a computer itself, and those it has routes to."""
+    """Yield the networks, including routed ones, that must not be in use on a host that is a machine of the lab."""
     for name, machine in lab.machines.items():
         if not isinstance(machine, Host):
             continue
@@ -301,7 +308,7 @@ def _asked(machine: str, key: str, value: str) -> Purpose:
 
 
 def is_harmless(setting: str) -> bool:
-    """Return whether every experiment may set a setting; others, such as kernel.core_pattern, need the user's word."""
+    """Whether every experiment may set a setting; others, such as kernel.core_pattern, need the user's permission."""
     name = setting.replace("/", ".")
     return name.startswith(HARMLESS) and name not in PROTECTIVE
 
@@ -310,10 +317,10 @@ QEMU = "qemu-system-x86_64"
 HYPERVISORS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("linux", "linux-cloud", "linux-backports", "host"), ()), "nested": ("qemu",), "xen": ("xen",),
 }  # fmt: skip
-"""Flavour of our images to the engines that it has; others are what their makers made them."""
+"""Engines that iolab's images contain, by the images' flavour; the contents of other images are unknown."""
 PER_NETNS = tuple(
     f"net.core.{name}"
     for name in ("somaxconn", "optmem_max", "txrehash", "tstamp_allow_data", "rps_default_mask", "xfrm_acq_expires",
                  "xfrm_aevent_etime", "xfrm_aevent_rseqth", "xfrm_larval_drop")
 )  # fmt: skip
-"""Settings of net.core that a namespace may write (Linux 6.18; the others are read-only there, or absent)."""
+"""Settings in net.core that a namespace can write (Linux 6.18; the others are read-only or absent in namespaces)."""

@@ -1,4 +1,4 @@
-"""What the parts of a link need of the kernels they are on: what joins its ends, its wire, its cable. Pure."""
+"""Requirements of a link that its kernels must meet: for its link type, its emulated link, its cable. Pure."""
 
 from collections.abc import Iterator
 
@@ -40,7 +40,7 @@ from iolab.registry.qdiscs import QDISCS
 
 
 def link_parts(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
-    """Give what a link needs of the kernels that its ends meet on."""
+    """Yield the requirements of a link that the kernels of its ends must meet."""
     link, purpose = lab.links[name], ForLink(link=name)
     if link.cable:
         yield from _cable(lab, topology, name)
@@ -69,7 +69,7 @@ def link_parts(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
 
 
 def _over(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
-    """Give what a link over others needs of the kernel of each end."""
+    """Yield the requirements of a link over other links that the kernel of each end must meet."""
     link = lab.links[name]
     key, value = ("bond", link.bond) if link.bond is not None else ("tunnel", link.tunnel)
     purpose = ValueOf(key=key, value=str(value), part=ForLink(link=name))
@@ -86,7 +86,7 @@ def _over(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
 
 
 def _joining(lab: Lab, name: str, join: Join, cards: list[PortRef]) -> Iterator[Wanted]:
-    """Give the kinds of interface that join the ends of a link."""
+    """Yield the interface types that join the ends of a link."""
     there, machines, purpose = where(lab, home_of(lab, name)), machines_of(lab, name), ForLink(link=name)
     plugged = join is Join.MACVTAP or len(cards) < len(own_ends(lab, name))
     if join is Join.SHARED:
@@ -99,7 +99,7 @@ def _joining(lab: Lab, name: str, join: Join, cards: list[PortRef]) -> Iterator[
 
 
 def wire_parts(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
-    """Give what a wire needs: taps, and memory for what is under way in both directions."""
+    """Yield the requirements of an emulated link: taps, and memory for frames in transit in both directions."""
     link, key = lab.links[name], "shape" if is_paced(lab, name) else "wire"
     if link.wire is None and not is_paced(lab, name):
         return
@@ -118,7 +118,7 @@ def wire_parts(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
 
 
 def _cable(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
-    """Give what a cable needs of each of its hosts."""
+    """Yield the requirements of a cable that its hosts must meet."""
     link, purpose = lab.links[name], ForLink(link=name)
     for kernel in dict.fromkeys(kernel_of(lab, machine) for machine in machines_of(lab, name)):
         yield Need(NeedKind.ROOT, "cable", KeyOf(key="cable", part=purpose), where(lab, kernel))
@@ -130,7 +130,7 @@ def _cable(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
 
 
 def _ends(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
-    """Give what the ends of a link need, each of its own kernel."""
+    """Yield the requirements of a link's ends, each for its own kernel."""
     link, purpose = lab.links[name], ForLink(link=name)
     ports = [port for port in topology.ports() if port.link == name]
     if link.ip != 4 and mtu_of(lab, name) < LEAST_IPV6_MTU:
@@ -151,7 +151,7 @@ def _shape(lab: Lab, purpose: Purpose, shape: Shape) -> Iterator[Wanted]:
     machine = shape.at.machine
     there = where(lab, kernel_of(lab, machine))
     if QDISCS[shape.qdisc].module is None:
-        return  # a wire makes it
+        return  # the emulated link implements the discipline
     yield Need(NeedKind.FEATURE, f"qdisc:{shape.qdisc}", purpose, there, (machine,))
     leaves = {one.leaf.qdisc for one in shape.classes.values() if one.leaf is not None}
     for leaf in sorted(leaves - {"pfifo"}):
@@ -161,12 +161,12 @@ def _shape(lab: Lab, purpose: Purpose, shape: Shape) -> Iterator[Wanted]:
 
 
 def machines_of(lab: Lab, link: str) -> tuple[str, ...]:
-    """Return the machines at the ends of a link, each once."""
+    """Return the machines at the ends of a link, without duplicates."""
     return tuple(dict.fromkeys(end.machine for end in lab.links[link].ends))
 
 
 def cables(lab: Lab) -> Iterator[Wanted]:
-    """Tell of cables that cannot be: they are plugged into computers."""
+    """Yield conflicts of cables, which must end at hosts."""
     for name, link in lab.links.items():
         for machine in machines_of(lab, name):
             kind = lab.machines[machine].kind
@@ -177,7 +177,7 @@ def cables(lab: Lab) -> Iterator[Wanted]:
 
 
 def names(lab: Lab, port: Port) -> Iterator[Wanted]:
-    """Give the names that must be free, or must be there, in the own namespace of this computer or another host."""
+    """Yield the interface names that must be free, or must exist, in the initial namespace of a host."""
     if port.netns is not None or (port.kernel != HERE and lab.machines[port.kernel].kind == "vm"):
         return
     there = where(lab, port.kernel)
@@ -188,6 +188,6 @@ def names(lab: Lab, port: Port) -> Iterator[Wanted]:
 
 
 LEAST_IPV6_MTU = 1280
-"""That every link must carry (RFC 8200, section 5) [bytes]."""
+"""Minimum MTU that every link must support (RFC 8200, section 5) [bytes]."""
 GRES = ("gre", "gretap")
-"""Tunnels that have a kind of interface for each version of IP below."""
+"""Tunnels that have an interface type per IP version below."""

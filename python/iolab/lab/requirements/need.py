@@ -1,4 +1,4 @@
-"""One thing that a cell needs, and whether a host has it."""
+"""A requirement of a cell, and the check whether a host meets it."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -43,74 +43,76 @@ from iolab.registry.registry import programs
 
 
 class NeedKind(StrEnum):
-    """What kind of thing is needed."""
+    """The kind of a requirement."""
 
     FEATURE = "feature"
     """A kernel feature, by its name in the facts."""
     PROGRAM = "program"
     """An installed program."""
     NAMED_PROGRAM = "named-program"
-    """A program that the experiment itself names, by its name or path."""
+    """A program in the experiment, by its name or path."""
     ROOT = "root"
-    """An agent that runs as root, not in namespaces of an ordinary user."""
+    """An agent that runs as root, not in the namespaces of an ordinary user."""
     CAPABILITY = "capability"
-    """Something that the agent may do there, by its name in the agent's greeting."""
+    """A capability of the agent, by its name in the agent's greeting."""
     FREE_NETWORK = "free-network"
-    """An IPv4 network that the computer does not use, as "NETWORK OWN-INTERFACE ...": those that the lab sets."""
+    """An IPv4 network that the host does not use, as "NETWORK OWN-INTERFACE ...": the interfaces are those that the lab
+    configures."""
     FREE_NAME = "free-name"
-    """An interface name that the computer itself does not use."""
+    """An interface name that is free on the host."""
     MEMORY = "memory"
-    """So much memory [bytes]."""
+    """An amount of memory [bytes]."""
     CPU = "cpu"
-    """A CPU that is online, by its number."""
+    """An online CPU, by its number."""
     GOVERNOR = "governor"
-    """A frequency governor that the kernel can set."""
+    """A frequency governor that the kernel supports."""
     TURBO = "turbo"
-    """A kernel that switches turbo."""
+    """A kernel that can set turbo."""
     COALESCING = "coalescing"
-    """A setting of a card's interrupts, as "INTERFACE SETTING"."""
+    """A coalescing setting that a NIC supports, as "INTERFACE SETTING"."""
     PAUSE = "pause"
-    """A card with pause frames, by its interface."""
+    """A NIC that supports pause frames, by its interface."""
     INTERFACE = "interface"
-    """An interface that the computer has."""
+    """An existing interface of the host."""
     IMAGE = "image"
     """A guest image, by its flavour."""
     PERMISSION = "permission"
-    """The user's word that a kernel setting may be set, by its name."""
+    """The user's permission to set a kernel setting, by its name."""
     ARCHITECTURE = "architecture"
-    """A computer of the kind that guest images are for: this one's."""
+    """A host with the architecture of the guest images, which is that of the local host."""
 
 
 @frozen
 class Need:
-    """One thing that a cell needs."""
+    """A requirement of a cell."""
 
     kind: NeedKind
-    """What kind of thing."""
+    """Kind of the requirement."""
     name: str
-    """Which one."""
+    """Name of the required object."""
     purpose: Purpose
-    """What for."""
+    """Part of the lab that has the requirement."""
     where: str = ""
-    """Who must have it: "" this computer, "image:linux" a guest with that image, "host:pc6" another host."""
+    """The party that must meet the requirement: "" the local host, "image:linux" a guest with that image, "host:pc6" a
+    different host."""
     machines: tuple[str, ...] = ()
-    """The machines that could be put elsewhere, where it is lacking."""
+    """Machines that can be moved elsewhere if the requirement is not met."""
 
 
 Wanted = Need | UnmetRequirement
-"""What is wanted of a computer, or what is lacking whatever the computer has."""
+"""A requirement for a host, or an unmet requirement that no host can meet."""
 
 
 def together(lacks: Iterable[UnmetRequirement]) -> UnmetRequirement | None:
-    """Combine lacks into one, without duplicates; None where there are none."""
+    """Combine unmet requirements into one, without duplicates; None if there are none."""
     found = tuple(dict.fromkeys(lacks))
     return SeveralLacks(lacks=found) if len(found) > 1 else next(iter(found), None)
 
 
 def lacking(wanted: Wanted, facts: Facts) -> UnmetRequirement | None:
-    """Return what is lacking; None where the need is met.
+    """Return a requirement as an unmet requirement; None if the host meets it.
 
-    What another host has is known when it has been reached: until then it lacks nothing.
+    A requirement for another host counts as met until that host has been reached.
     """
     if isinstance(wanted, UnmetRequirement):
         return wanted
@@ -133,7 +135,7 @@ def lacking(wanted: Wanted, facts: Facts) -> UnmetRequirement | None:
 
 
 def _lacking_there(need: Need, facts: Facts, host: Computer) -> UnmetRequirement | None:
-    """Return what a computer lacks."""
+    """Return the unmet requirement of a host."""
     match need.kind:
         case NeedKind.FEATURE:
             return _lacking_feature(need, facts, host)
@@ -175,8 +177,9 @@ def _lacking_means(need: Need, facts: Facts, host: Computer) -> UnmetRequirement
 
 
 def _without_namespaces(need: Need, facts: Facts, host: Computer) -> UnmetRequirement | None:
-    """Return why no network namespace can be made: rights that root lacks in a container, or that a user lacks."""
-    if not facts.capabilities or NAMESPACES in facts.capabilities:  # none: nobody asked the agent
+    """Return the reason why no network namespace can be created: missing rights of root or of a user."""
+    # None: the agent's capabilities are not known.
+    if not facts.capabilities or NAMESPACES in facts.capabilities:
         return None
     if facts.programs.get("ip", "") is None:
         return ProgramAbsent(host=host, program="ip", package=package_of("ip"))
@@ -218,10 +221,10 @@ def _lacking_interface(need: Need, facts: Facts, host: Computer) -> UnmetRequire
 
 
 def _used_network(need: Need, facts: Facts, host: Computer) -> UnmetRequirement | None:
-    """Return what a lab's network would take from a computer: addresses and routes of its own."""
+    """Return the conflict between a lab's network and the host's addresses and routes."""
     asked, *own = need.name.split()
     if version_of(asked) == 6:
-        return None  # 2001:2::/48 is for benchmarks alone, and facts have networks of IPv4
+        return None  # 2001:2::/48 is reserved for benchmarks, and the facts contain only IPv4 networks
     network = IPv4Network(asked)
     for used in facts.networks:
         if used.interface not in own and network.overlaps(IPv4Network(used.network)):
@@ -260,7 +263,7 @@ def _lacking_frequency(need: Need, processors: ProcessorFacts, host: Computer) -
 def _lacking_setting(need: Need, facts: Facts, host: Computer) -> UnmetRequirement | None:
     interface, _, setting = need.name.partition(" ")
     card = next((one for one in facts.interfaces if one.name == interface), None)
-    if card is None:  # another need says that it is not there
+    if card is None:  # a different requirement reports the missing interface
         return None
     purpose = need.purpose
     if need.kind is NeedKind.PAUSE:
@@ -284,7 +287,7 @@ def package_of(program: str) -> str:
 
 
 def _lacking_in_image(need: Need, facts: Facts, flavour: str) -> UnmetRequirement | None:
-    """Return what a guest's kernel, or the root of its image, lacks; its rights are those of root."""
+    """Return the unmet requirement of a guest's kernel or image; in a guest, the agent has the rights of root."""
     image = next((image for image in facts.images if image.flavour == flavour), None)
     named = {**programs(), **FILE_SYSTEMS}
     measures = need.kind is NeedKind.PROGRAM and need.name in named
@@ -305,7 +308,8 @@ def _lacking_in_image(need: Need, facts: Facts, flavour: str) -> UnmetRequiremen
 
 
 def _unknown_congestion(need: Need, facts: Facts, host: Computer) -> UnmetRequirement | None:
-    """Return that a kernel has nothing of that name, neither among what was tried nor among what it has loaded."""
+    """Return the unmet requirement of a congestion control algorithm that is neither among the tested nor among the
+    loaded ones."""
     asked, loaded = need.name.removeprefix(CONGESTION), facts.settings.get(CONGESTION_LOADED)
     if loaded is None or need.name in facts.features or asked in loaded.split():
         return None
@@ -321,7 +325,7 @@ def _unknown_congestion(need: Need, facts: Facts, host: Computer) -> UnmetRequir
 def _lacking_feature(need: Need, facts: Facts, host: Computer) -> UnmetRequirement | None:
     if need.name.startswith(CONGESTION) and (unknown := _unknown_congestion(need, facts, host)):
         return unknown
-    if facts.features.get(need.name) is not False:  # what could not be tried may work
+    if facts.features.get(need.name) is not False:  # an untested feature may work
         return None
     purpose, module = need.purpose, FEATURE_MODULES.get(need.name, need.name)
     asked = need.name.removeprefix(CONGESTION)
@@ -341,31 +345,32 @@ def _lacking_feature(need: Need, facts: Facts, host: Computer) -> UnmetRequireme
 
 
 def where(lab: Lab, kernel: str) -> str:
-    """Return who must have what is needed on a kernel."""
+    """Return the party that must meet a requirement on a kernel."""
     if kernel == HERE:
         return ""
     return f"{IMAGE}{image_of(lab, kernel)}" if lab.machines[kernel].kind == "vm" else f"{OTHER_HOST}{kernel}"
 
 
 NAMESPACES = "netns"
-"""Capability of an agent that makes network namespaces."""
+"""Capability of an agent that can create network namespaces."""
 NEWER_QEMU = "qemu 8"
-"""A QEMU that has the newer cards, among the programs of this computer's facts."""
+"""QEMU version with newer NICs, among the programs in the facts of the local host."""
 SWITCH = "switch:vhost-user"
-"""Feature of a computer that has the switch in user space."""
+"""Feature of a host with the user-space switch."""
 QEMU_ISCSI = "qemu:iscsi"
-"""Feature of a computer whose QEMU speaks iSCSI."""
+"""Feature of a host whose QEMU has an iSCSI driver."""
 DOM0 = "xen:dom0"
-"""Feature of a kernel that makes domains."""
+"""Feature of a kernel that can run Xen domains."""
 CONGESTION = "congestion:"
 BUILT_IN = (f"{CONGESTION}reno", f"{CONGESTION}cubic")
-"""What Linux controls TCP's congestion with, without a module."""
+"""Congestion control algorithms in Linux that need no module."""
 IMAGE, OTHER_HOST = "image:", "host:"
 FILE_SYSTEMS = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs"}
-"""Debian packages of what makes file systems."""
+"""Debian package with the mkfs program of each file system."""
 PACKAGES = {"perf": "linux-perf", "ip": "iproute2", "tc": "iproute2", "taskset": "util-linux", "ps": "procps",
             "qemu-system-x86_64": "qemu-system-x86", "xl": "xen-utils",
             TESTPMD: "dpdk-dev", "qemu-storage-daemon": "qemu-system-common",
             "wg": "wireguard-tools",
-            "tgtd": "tgt", "qemu-nbd": "qemu-utils", "iscsiadm": "open-iscsi", **FILE_SYSTEMS}  # fmt: skip
-"""Debian package of a program, where it has another name."""
+            "tgtd": "tgt", "qemu-nbd": "qemu-utils", "iscsiadm": "open-iscsi",
+            "iscsi-inq": "libiscsi-bin", **FILE_SYSTEMS}  # fmt: skip
+"""Debian package of each program, if the names differ."""

@@ -1,4 +1,4 @@
-"""What the parts of a cell need by themselves; what they need together is in `lab_needs`."""
+"""Requirements of single parts of a cell; the module `lab_needs` has the requirements of the whole lab."""
 
 from collections.abc import Iterator
 
@@ -33,22 +33,22 @@ from iolab.registry.registry import instrument_kinds, measure_kinds
 PERF, PACKAGE = "perf", "linux-perf"
 """The profiler, and its Debian package."""
 TOOLS = ("ip", "ethtool", "taskset", "ps")
-"""Programs that arrange a lab for frames."""
+"""Programs that configure a lab for frames."""
 
 
 def machine_needs(name: str, machine: Machine) -> tuple[Wanted, ...]:
-    """Return what a machine needs by itself."""
+    """Return the requirements of a machine."""
     vm = _vm(ForMachine(machine=name), machine) if isinstance(machine, Vm) else ()
     return (*disk_needs(name, machine), *vm)
 
 
 def link_needs(name: str, link: Link) -> tuple[Wanted, ...]:
-    """Return what a link needs by itself."""
+    """Return the requirements of a link."""
     return tuple(_link(ForLink(link=name), link))
 
 
 def measure_needs(name: str, measure: Measure) -> tuple[Wanted, ...]:
-    """Return what a measure, and what stands beside it, need by themselves."""
+    """Return the requirements of a measure and its instruments."""
     purpose, kind = ForMeasure(measure=name), measure_kinds()[measure.kind]
     found: list[Wanted] = []
     if kind.measure is None:
@@ -64,10 +64,10 @@ def measure_needs(name: str, measure: Measure) -> tuple[Wanted, ...]:
 
 
 def check_ways(name: str, measure: Measure, lab: Lab, topology: Topology) -> tuple[Wanted, ...]:
-    """Return what a measure needs of the kernels of a lab that it goes together with.
+    """Check the paths of a measure in a lab, and return its requirements for the kernels of the lab.
 
     Raises:
-        InputError: it does not: an end does not exist, or no way joins two of them.
+        InputError: an end does not exist, or two ends are not connected.
     """
     kind = measure_kinds()[measure.kind]
     kind.check(measure, lab, topology)
@@ -97,7 +97,7 @@ def _vm(purpose: Purpose, machine: Vm) -> Iterator[UnmetRequirement]:
 
 
 def ring_trouble(purpose: Purpose, machine: Vm) -> Iterator[UnmetRequirement]:
-    """Tell which ring sizes a card cannot have."""
+    """Yield the requested ring sizes that a NIC does not support."""
     asked = [
         (side, size) for side, size in (("rx", machine.ring.rx), ("tx", machine.ring.tx)) if size is not None
     ]
@@ -111,7 +111,7 @@ def ring_trouble(purpose: Purpose, machine: Vm) -> Iterator[UnmetRequirement]:
 
 
 def _rings_of(machine: Vm, side: str) -> str:
-    """Return which of a virtio card's sizes hold: only a switch in user space reads long transmit rings."""
+    """Return the side whose limits apply to a virtio ring: only a user-space switch supports long transmit rings."""
     return "rx" if machine.nic == "vhost-user" else side
 
 
@@ -121,12 +121,13 @@ def _link(purpose: Purpose, link: Link) -> Iterator[UnmetRequirement]:
 
 
 def _shape(purpose: Purpose, shape: Shape) -> Iterator[UnmetRequirement]:
-    if shape.qdisc == "etf":  # it drops every packet without a transmit time, and no measure gives one
+    if shape.qdisc == "etf":
+        # etf drops every packet without a transmit time, and no measure sets transmit times
         yield PlainUnbuilt(code="etf-unbuilt", purpose=purpose)
 
 
 def profiled_kernels(lab: Lab, on: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the kernels that a profile is of: as asked, else computers and the guests that have perf."""
+    """Return the kernels that a profile covers: as configured, otherwise hosts and guests with perf."""
     if on:
         return tuple(dict.fromkeys(kernel_of(lab, name) for name in on))
     guests = [name for name, one in lab.machines.items() if isinstance(one, Vm) and _has_perf(lab, name)]
@@ -136,7 +137,7 @@ def profiled_kernels(lab: Lab, on: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def profile_needs(lab: Lab, on: tuple[str, ...], purpose: Purpose) -> Iterator[Wanted]:
-    """Yield perf on each kernel, and the right to use it there."""
+    """Yield the requirements for a profile: perf on each kernel, and the right to use perf there."""
     of = KeyOf(key="profile", part=purpose)
     for kernel in profiled_kernels(lab, on):
         there = where(lab, kernel)
@@ -152,7 +153,7 @@ def _has_perf(lab: Lab, name: str) -> bool:
 
 
 def packet_needs(purpose: Purpose, measure: Packets) -> Iterator[Need]:
-    """Give what sending needs, by itself."""
+    """Yield the requirements of sending frames."""
     for program in TOOLS:
         yield Need(NeedKind.PROGRAM, program, purpose)
     if measure.senders != "auto" and measure.senders > 1:
@@ -160,10 +161,11 @@ def packet_needs(purpose: Purpose, measure: Packets) -> Iterator[Need]:
 
 
 def check_packets(measure: Packets, lab: Lab, topology: Topology) -> None:
-    """Check that frames of a measure can go its ways, and are stamped and read by one clock.
+    """Check that frames of a measure can use their paths, and that their send and arrival times are from the same
+    clock.
 
     Raises:
-        InputError: they cannot, or no way joins two of its ends.
+        InputError: frames cannot use a path, clocks differ, or two ends are not connected.
     """
     directions = ways(lab, topology, measure)
     for way in directions:
@@ -183,10 +185,11 @@ def check_packets(measure: Packets, lab: Lab, topology: Topology) -> None:
 
 
 def _check_clock(directions: tuple[Way, ...]) -> None:
-    """Check that frames are stamped and read by one kernel's clock: those of two are never compared.
+    """Check that frames are sent and received on the same kernel, because clocks of different kernels are never
+    compared.
 
     Raises:
-        InputError: they are not.
+        InputError: the kernels differ.
     """
     if len({way.source.kernel for way in directions}) > 1:
         seen = on_kernels((way.source.ref, way.source.kernel) for way in directions)
@@ -202,4 +205,5 @@ def _check_clock(directions: tuple[Way, ...]) -> None:
 
 
 VIRTIO_RINGS = {"rx": (256, 512, 1024), "tx": (256,)}
-"""What QEMU allows (virtio-net: a power of two up to 1024; tx above 256 only with vhost-user) [descriptors]."""
+"""Ring sizes that QEMU supports (virtio-net: a power of two up to 1024; tx above 256 only with vhost-user)
+[descriptors]."""

@@ -1,1 +1,1 @@
-"""Volumes: files that guests have as disks. Pure."""
+"""Volumes: files that machines use as disks. Pure."""

@@ -1,12 +1,13 @@
 """Exports of volumes on the lab's addresses, each for one initiator.
 
-The targets are tgt, those in the kernel by configfs (LIO for iSCSI, nvmet for NVMe/TCP), and qemu-nbd for NBD. Pure.
+The targets are tgt, the kernel's targets configured through configfs (LIO for iSCSI, nvmet for NVMe/TCP), and qemu-nbd
+for NBD. Pure.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.model.links import Volume
+from iolab.experiment.model.volumes import Volume
 from iolab.frozen import frozen
 from iolab.lab.actions import Command, Expectation, Reading, Run
 from iolab.lab.kernels import HERE
@@ -30,43 +31,43 @@ from iolab.lab.volumes.scripts import (
 )
 
 NBD_PORT = 10809
-"""Of NBD (registered with IANA)."""
+"""TCP port of NBD (registered with IANA)."""
 
 
 @frozen(kw_only=True)
 class Export:
-    """What a target exports, and where."""
+    """An export of a target."""
 
     name: str
-    """The volume's name."""
+    """Name of the volume."""
     volume: Volume
     """The volume."""
     path: str
-    """Its file."""
+    """Path of the volume's file."""
     target: str
-    """The target's name in its protocol."""
+    """Name of the target in its protocol."""
     initiator: str
-    """The name of the one that is let in."""
+    """Name of the permitted initiator."""
     address: str
-    """Where it listens."""
+    """Listening address."""
     port: int
-    """And at which port of TCP."""
+    """Listening TCP port."""
     netns: str | None
-    """Namespace of that address; None: the kernel's own."""
+    """Network namespace of the address; None: the kernel's initial namespace."""
     in_memory: bool
-    """True: the file lies in memory, past which nothing can be written."""
+    """Whether the file is in memory, where direct I/O is impossible."""
     number: int
-    """Of the volume among those of the lab, from 1."""
+    """Number of the volume in the lab, from 1."""
 
 
 Made = tuple[tuple[Run, ...], tuple[Expectation, ...]]
-"""What makes a target, and what must be read back of it."""
+"""Actions that create a target, and expectations of its read-back."""
 PORTS: Mapping[str, int] = {"iscsi": 3260, "nvme-tcp": 4420, "nbd": NBD_PORT}
-"""Of each protocol (RFC 7143, IANA)."""
+"""Default port of each protocol (RFC 7143, IANA)."""
 NVME_NAMES = "nqn.2026-01.net.iolab"
-"""Begins the names of subsystems and hosts (NVM Express, 4.5)."""
+"""Prefix of the names of subsystems and hosts (NVM Express, 4.5)."""
 NAMES = "iqn.2026-01.net.iolab"
-"""Begins the names of targets and initiators (RFC 3721)."""
+"""Prefix of the names of targets and initiators (RFC 3721)."""
 
 
 def target_name(volume: str) -> str:
@@ -75,7 +76,7 @@ def target_name(volume: str) -> str:
 
 
 def initiator_name(machine: str) -> str:
-    """Return the iSCSI name of a machine as initiator."""
+    """Return the iSCSI initiator name of a machine."""
     return f"{NAMES}:{machine}"
 
 
@@ -85,21 +86,23 @@ def subsystem_name(volume: str) -> str:
 
 
 def host_name(machine: str) -> str:
-    """Return the NVMe name of a machine as host."""
+    """Return the NVMe host name of a machine."""
     return f"{NVME_NAMES}:{machine}"
 
 
 def by_kernel(lab: Lab, volume: Volume) -> bool:
-    """Tell whether a volume's target by iSCSI is the kernel's."""
+    """Whether the kernel provides a volume's iSCSI target."""
     kernel = holder_of(lab, volume)
     guest = kernel != HERE and lab.machines[kernel].kind == "vm"
-    return volume.target == "kernel" or (volume.target is None and guest)
+    return volume.served_by == "kernel" or (volume.served_by is None and guest)
 
 
 def port_of(lab: Lab, name: str) -> int:
-    """Return the port at which a volume's target listens: its protocol's, and for further ones of a machine the next.
+    """Return the listening port of a volume's target: the default port of its protocol.
 
-    Each is a server of its own; LIO has all targets behind one port.
+    Further targets of a machine use the next ports.
+
+    Each target is a separate server, except that all LIO targets share one port.
     """
     volume = lab.volumes[name]
     first = PORTS[volume.export or "iscsi"]
@@ -109,20 +112,20 @@ def port_of(lab: Lab, name: str) -> int:
     return first + same.index(name)
 
 
-def control_socket(volume: str, prefix: str) -> str:
-    """Return where the target of a volume is controlled."""
-    return socket_of(volume, prefix, "tgt")
+def control_socket(volume: str) -> str:
+    """Return the control socket of a volume's target."""
+    return socket_of(volume, "tgt")
 
 
-def offer_command(lab: Lab, volume: str, prefix: str) -> tuple[str, ...]:
-    """Return the command that shows who is logged in to a volume's target by iSCSI, and what it offers."""
+def offer_command(lab: Lab, volume: str) -> tuple[str, ...]:
+    """Return the command that shows the sessions of a volume's iSCSI target and the offered parameters."""
     if by_kernel(lab, lab.volumes[volume]):
         return ("sh", "-c", SHOW_LIO, target_name(volume), initiator_name(initiator_of(lab, volume) or ""))
-    return ("sh", "-c", SHOW_OFFER, control_socket(volume, prefix))
+    return ("sh", "-c", SHOW_OFFER, control_socket(volume))
 
 
 def initiator_of(lab: Lab, volume: str) -> str | None:
-    """Return the machine that speaks a volume's protocol: the one that has it as a disk, or the parent of that one."""
+    """Return the machine with the initiator of a volume: the one that uses the volume as a disk, or its parent."""
     for name, machine in lab.machines.items():
         for disk in machine.disks:
             if disk.volume == volume:
@@ -131,18 +134,17 @@ def initiator_of(lab: Lab, volume: str) -> str | None:
 
 
 def way_of(lab: Lab, topology: Topology, volume: str) -> tuple[Endpoint, Endpoint] | None:
-    """Return target and initiator of a volume's export; None: nobody has it, or no machine holds it.
+    """Return target and initiator of a volume's export; None: no machine uses the volume, or no machine contains it.
 
     Raises:
         InputError: no link joins them.
     """
-    machine, holder = initiator_of(lab, volume), lab.volumes[volume].on
+    target = lab.volumes[volume].existing_target
+    machine, holder = initiator_of(lab, volume), lab.volumes[volume].on if target is None else target.machine
     if machine is None or holder is None:
         return None
     there = topology.endpoint(holder, towards=machine, ip=4)
-    return there, topology.endpoint(
-        machine, towards=holder, ip=4
-    )  # what exports listens at addresses of IPv4
+    return there, topology.endpoint(machine, towards=holder, ip=4)  # exports listen on IPv4 addresses
 
 
 def export_resources(lab: Lab, topology: Topology) -> Iterator[Resource]:
@@ -154,7 +156,7 @@ def export_resources(lab: Lab, topology: Topology) -> Iterator[Resource]:
         told = Export(
             name=name,
             volume=volume,
-            path=volume_path(name, topology.prefix),
+            path=volume_path(lab, name),
             target=subsystem_name(name) if volume.export == "nvme-tcp" else target_name(name),
             initiator=(host_name if volume.export == "nvme-tcp" else initiator_name)(initiator.machine),
             address=target.address,
@@ -163,7 +165,7 @@ def export_resources(lab: Lab, topology: Topology) -> Iterator[Resource]:
             in_memory=in_memory(lab, volume),
             number=number,
         )
-        actions, expect = _made(lab, told, initiator.address, topology.prefix)
+        actions, expect = _made(lab, told, initiator.address)
         yield Resource(
             key=f"export:{name}",
             machine=target.machine,
@@ -174,18 +176,18 @@ def export_resources(lab: Lab, topology: Topology) -> Iterator[Resource]:
         )
 
 
-def _made(lab: Lab, told: Export, initiator_address: str, prefix: str) -> Made:
+def _made(lab: Lab, told: Export, initiator_address: str) -> Made:
     match told.volume.export:
         case "nvme-tcp":
             return nvmet(told)
         case "nbd":
-            return nbd(told, nbd_pid_file(told.name, prefix))
+            return nbd(told, nbd_pid_file(told.name))
         case _:
-            return lio(told) if by_kernel(lab, told.volume) else _tgt(told, initiator_address, prefix)
+            return lio(told) if by_kernel(lab, told.volume) else _tgt(told, initiator_address)
 
 
-def _tgt(export: Export, initiator_address: str, prefix: str) -> Made:
-    volume, name, socket = export.volume, export.name, control_socket(export.name, prefix)
+def _tgt(export: Export, initiator_address: str) -> Made:
+    volume, name, socket = export.volume, export.name, control_socket(export.name)
 
     def told(*words: str) -> Run:
         return Run(Command(("env", f"TGT_IPC_SOCKET={socket}", "tgtadm", *words)))
@@ -223,7 +225,7 @@ def _tgt(export: Export, initiator_address: str, prefix: str) -> Made:
 
 
 def _accounts(volume: Volume, told: Callable[..., Run]) -> Iterator[Run]:
-    """Give what makes tgt ask for a name and a secret."""
+    """Yield the actions that enable CHAP in tgt."""
     if volume.chap is not None:
         user = ("--mode", "account", "--user", volume.chap.user)
         yield told("--op", "new", *user, "--password", volume.chap.secret)
@@ -231,7 +233,7 @@ def _accounts(volume: Volume, told: Callable[..., Run]) -> Iterator[Run]:
 
 
 def lio(export: Export) -> Made:
-    """Return a target of LIO."""
+    """Return the actions that create an LIO target, with the expectations of its read-back."""
     volume, chap = export.volume, export.volume.chap
     words = (export.target, export.initiator, export.address, export.path)
     user, secret = (chap.user, chap.secret) if chap is not None else ("", "")
@@ -257,7 +259,7 @@ def lio(export: Export) -> Made:
 
 
 def nvmet(export: Export) -> Made:
-    """Return a subsystem of nvmet."""
+    """Return the actions that create an nvmet subsystem, with the expectations of its read-back."""
     words = (export.target, export.initiator, export.address, export.path, str(export.number))
     buffered = export.in_memory or export.volume.cache == "buffered"
     do = (*words, "off" if buffered else "on", export.netns or "", str(export.port))
@@ -268,7 +270,8 @@ def nvmet(export: Export) -> Made:
 
 
 def nbd(export: Export, pid_file: str) -> Made:
-    """Return a server of qemu-nbd. It serves two: the initiator, and a handshake that asks whether it still answers."""
+    """Return the actions that start a qemu-nbd server, which accepts two clients: the initiator and a liveness
+    check."""
     buffered = export.in_memory or export.volume.cache == "buffered"
     served = Command(
         (

@@ -1,36 +1,38 @@
-"""What volumes and disks need: by themselves, and of the computers that they are on."""
+"""Requirements of volumes and disks, including those of the hosts that contain them."""
 
 from collections.abc import Callable, Iterator
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.model.links import Volume
 from iolab.experiment.model.machines import Disk, Machine, Vm
+from iolab.experiment.model.targets import ExistingTarget
+from iolab.experiment.model.volumes import Volume
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.requirements.need import QEMU_ISCSI, Need, NeedKind, Wanted
 from iolab.lab.volumes.attached import MAKE_FILE_SYSTEM
 from iolab.lab.volumes.exports import by_kernel
 from iolab.lab.volumes.initiators import DAEMON_CACHES
 from iolab.lab.volumes.places import holder_of
+from iolab.lab.volumes.served import consents_to
 from iolab.messages.conflicts import (
     ClashOfWay,
     IdePortsTooFew,
     PlainClash,
 )
 from iolab.messages.places import DiskOf, ForMachine, ForVolume, KeyOf
-from iolab.messages.unmet import UnmetRequirement
+from iolab.messages.unmet import UnmetRequirement, WriteNotConsented
 
 Where = Callable[[Lab, str], str]
-"""Returns who must have what is needed on a kernel."""
+"""Function that returns the party that must meet a requirement on a kernel."""
 INITIATORS = {"iscsi": "iscsiadm", "nbd": "nbd-client"}
-"""Program that connects a kernel by a protocol; guests' images have them."""
+"""Program that connects a kernel to a target, by protocol; guest images contain these programs."""
 IDE_PORTS = 6
-"""Of an ICH9 AHCI controller."""
+"""Number of ports of an ICH9 AHCI controller."""
 
 
 def volume_needs(name: str, volume: Volume) -> tuple[UnmetRequirement, ...]:
-    """Return what a volume needs by itself."""
+    """Return the requirements of a volume."""
     purpose = ForVolume(volume=name)
-    asked = {"params": volume.params.written(), "chap": volume.chap, "target": volume.target}
+    asked = {"params": volume.params.written(), "chap": volume.chap, "target": volume.served_by}
     keys = [key for key, value in asked.items() if value and volume.export != "iscsi"]
     lacks: list[UnmetRequirement] = [
         PlainClash(code="params-without-export", purpose=KeyOf(key=key, part=purpose)) for key in keys
@@ -39,7 +41,7 @@ def volume_needs(name: str, volume: Volume) -> tuple[UnmetRequirement, ...]:
 
 
 def disk_needs(name: str, machine: Machine) -> Iterator[UnmetRequirement]:
-    """Give what the disks of a machine need by themselves."""
+    """Yield the requirements of a machine's disks."""
     guest = isinstance(machine, Vm)
     for disk in machine.disks:
         one = DiskOf(volume=disk.volume, machine=name)
@@ -61,7 +63,7 @@ def disk_needs(name: str, machine: Machine) -> Iterator[UnmetRequirement]:
 
 
 def joint_needs(lab: Lab, where: Where) -> Iterator[Wanted]:
-    """Give what disks need of volumes, and of the kernels that they are on."""
+    """Yield the requirements that disks have for their volumes, and for the kernels of the volumes."""
     for name, machine in lab.machines.items():
         for disk in machine.disks:
             yield from _disk_needs(lab, name, machine, disk, where)
@@ -76,6 +78,9 @@ def _disk_needs(lab: Lab, name: str, machine: Machine, disk: Disk, where: Where)
         yield Need(NeedKind.ROOT, "losetup", one, there)
     if disk.via == "user":
         yield Need(NeedKind.PROGRAM, "qemu-storage-daemon", one, there)
+    if volume.existing_target is not None:
+        yield from _existing_needs(lab, name, disk, volume.existing_target, where)
+        return
     if volume.export is None:
         if disk.via in ("hypervisor", "kernel"):
             yield ClashOfWay(code="initiator-without-export", purpose=one, via=disk.via)
@@ -90,8 +95,9 @@ def _disk_needs(lab: Lab, name: str, machine: Machine, disk: Disk, where: Where)
 
 
 def _initiator_needs(lab: Lab, name: str, machine: Machine, disk: Disk, where: Where) -> Iterator[Wanted]:
-    """Give what speaks a volume's protocol for a machine."""
-    export, one = lab.volumes[disk.volume].export or "", DiskOf(volume=disk.volume, machine=name)
+    """Yield the requirements of a machine's initiator."""
+    volume, one = lab.volumes[disk.volume], DiskOf(volume=disk.volume, machine=name)
+    export = volume.export or (volume.existing_target.protocol if volume.existing_target is not None else "")
     there = where(lab, kernel_of(lab, name))
     if disk.via == "kernel":
         yield Need(NeedKind.FEATURE, f"initiator:{export}", one, there, (name,))
@@ -108,8 +114,24 @@ def _initiator_needs(lab: Lab, name: str, machine: Machine, disk: Disk, where: W
         yield Need(NeedKind.FEATURE, QEMU_ISCSI, one, parent)
 
 
+def _existing_needs(
+    lab: Lab, name: str, disk: Disk, target: ExistingTarget, where: Where
+) -> Iterator[Wanted]:
+    """Yield the requirements of a disk of an existing target."""
+    machine, one = lab.machines[name], DiskOf(volume=disk.volume, machine=name)
+    if disk.via == "local":
+        yield PlainClash(code="export-without-way", purpose=one)
+        return
+    yield from _initiator_needs(lab, name, machine, disk, where)
+    parent = parent_kernel(lab, name) if disk.via == "hypervisor" else kernel_of(lab, name)
+    if disk.via != "kernel" and target.protocol == "iscsi" and consents_to(lab, disk.volume):
+        yield Need(NeedKind.PROGRAM, "iscsi-inq", one, where(lab, parent))
+    if disk.fs is not None and not consents_to(lab, disk.volume):
+        yield WriteNotConsented(purpose=one, identity=target.written_identity)
+
+
 def is_qemu(machine: Machine) -> bool:
-    """Tell whether a machine is a guest of QEMU."""
+    """Whether a machine is a QEMU guest."""
     return isinstance(machine, Vm) and machine.engine == "qemu"
 
 

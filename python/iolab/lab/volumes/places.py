@@ -1,62 +1,77 @@
-"""Where volumes are, and where machines find them: paths and kernels."""
+"""Locations of volumes and of their device nodes: paths and kernels."""
 
 from hashlib import sha256
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.model.links import Volume
+from iolab.experiment.model.volumes import Volume
 from iolab.lab.kernels import HERE, kernel_of
 
 FOLDER = "/var/tmp"
-"""For large files that last (FHS 3.0): on a disk, where /tmp and the agent's own folder may lie in memory."""
+"""Folder for large persistent files (FHS 3.0), on a disk; /tmp and the agent's folder may be in memory."""
+PREFIX = "iolab-"
+"""Prefix of all paths of volumes: the same in every run, because users write these paths in their own programs."""
+MARKER = ".iolab-volumes"
+"""Name of the subfolder in which labs create files, if the user names a folder."""
 RUN = "/run"
-"""For sockets and places of mounting: only root makes something there."""
+"""Folder for sockets and mount points, writable only by root."""
 LONGEST_SOCKET = 40
-"""Of the part of a socket's path that names the volume: all of it has at most 107 bytes."""
+"""Maximum length of a volume's name in a socket path, which is limited to 107 bytes in total."""
 
 
-def volume_path(volume: str, prefix: str) -> str:
-    """Return where a volume lies on the computer that holds it."""
-    return f"{FOLDER}/{prefix}{volume}"
+def volume_folder(volume: Volume) -> str:
+    """Return the folder of a volume's file; inside a folder of the user, it is a subfolder to which only labs
+    write."""
+    return FOLDER if volume.folder is None else f"{volume.folder}/{MARKER}"
 
 
-def node_of(volume: str, prefix: str) -> str:
-    """Return the name under which a machine's kernel has a volume, whatever it called the disk itself."""
-    return f"/dev/{prefix}{volume}"
+def volume_path(lab: Lab, name: str) -> str:
+    """Return the path of a volume's file on the host that contains it."""
+    return f"{volume_folder(lab.volumes[name])}/{PREFIX}{name}"
 
 
-def mount_of(volume: str, prefix: str) -> str:
-    """Return where the file system on a volume is mounted."""
-    return f"{RUN}/{prefix}{volume}.mnt"
+def record_of(volume: str) -> str:
+    """Return the file with the identity of an existing device, which the agent compares before each use."""
+    return f"{RUN}/{PREFIX}{volume}.device"
 
 
-def door_of(volume: str, prefix: str) -> str:
-    """Return the file by which a program in user space passes a volume to its kernel."""
-    return f"{RUN}/{prefix}{volume}.door"
+def node_of(volume: str) -> str:
+    """Return the device node of a volume on a machine, independent of the kernel's name of the disk."""
+    return f"/dev/{PREFIX}{volume}"
 
 
-def socket_of(volume: str, prefix: str, role: str) -> str:
+def mount_of(volume: str) -> str:
+    """Return the mount point of the file system on a volume."""
+    return f"{RUN}/{PREFIX}{volume}.mnt"
+
+
+def door_of(volume: str) -> str:
+    """Return the file of a volume's user-space export, to which the loop device is attached."""
+    return f"{RUN}/{PREFIX}{volume}.door"
+
+
+def socket_of(volume: str, role: str) -> str:
     """Return the path of a control socket of a volume."""
-    name = f"{prefix}{volume}"
+    name = f"{PREFIX}{volume}"
     short = name if len(name) <= LONGEST_SOCKET else f"{name[:24]}-{sha256(name.encode()).hexdigest()[:8]}"
     return f"{RUN}/{short}.{role}"
 
 
-def monitor_of(volume: str, prefix: str) -> str:
-    """Return the monitor's socket of the storage daemon that exports a volume through FUSE."""
-    return socket_of(volume, prefix, "qmp")
+def monitor_of(volume: str) -> str:
+    """Return the monitor socket of the storage daemon that exports a volume through FUSE."""
+    return socket_of(volume, "qmp")
 
 
-def nbd_pid_file(volume: str, prefix: str) -> str:
-    """Return where the NBD server of a volume writes its process number."""
-    return f"{RUN}/{prefix}{volume}.qemu-nbd"
+def nbd_pid_file(volume: str) -> str:
+    """Return the PID file of a volume's NBD server."""
+    return f"{RUN}/{PREFIX}{volume}.qemu-nbd"
 
 
 def holder_of(lab: Lab, volume: Volume) -> str:
-    """Return the kernel that holds a volume."""
+    """Return the kernel that contains a volume."""
     return HERE if volume.on is None else kernel_of(lab, volume.on)
 
 
 def in_memory(lab: Lab, volume: Volume) -> bool:
-    """Tell whether a volume lies in memory: guests of ours have no other place to write."""
+    """Whether a volume is in memory, because guests of the lab have no other writable storage."""
     kernel = holder_of(lab, volume)
-    return kernel != HERE and lab.machines[kernel].kind == "vm"
+    return not volume.exists and kernel != HERE and lab.machines[kernel].kind == "vm"

@@ -1,4 +1,4 @@
-"""The words of a report: the file `report` of each language. No other module of the report has text for people."""
+"""The text of reports in each language (file `report`). No other module of the report contains text for people."""
 
 from functools import cache
 
@@ -9,16 +9,17 @@ from iolab.report.locale.words import Words
 __all__ = ["EN", "FILE", "Words", "words_of"]
 
 FILE = "report"
-"""The file of a language that has the words of reports."""
+"""Name of the file with the report's text."""
 EN = Words(ENGLISH, lambda: templates(ENGLISH, FILE))
 """English."""
 
 
 @cache
 def words_of(code: str) -> Words:
-    """Return the words of a language, and English ones where it lacks its own.
+    """Return the text of a language; missing texts are in English.
 
     Raises:
-        ValueError: its file has a key or a place that English has not; all are named.
+        ValueError: the file has keys or placeholders that the English file does not have; the exception lists all of
+            them.
     """
     return EN if code == ENGLISH else words.read_words(code, templates(code, FILE), EN.tree)

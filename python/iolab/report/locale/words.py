@@ -1,4 +1,4 @@
-"""A language: the texts of its file by key, and its sentences, filled with the parameters of statements."""
+"""The text of a language: texts by key, and sentences with the parameters of statements."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,49 +10,50 @@ from iolab.messages.statement import Statement
 from iolab.units import format_bits_per_second, format_bytes, format_nanoseconds, format_ratio
 
 Tree = Mapping[str, object]
-"""A language's file as it is parsed: texts, lists of words, and tables of them."""
+"""A parsed language file: texts, lists of words, and tables of them."""
 SAID = "said"
-"""The table of what is said of statements."""
+"""Name of the table with the sentences for statements."""
 STATED = (f"{SAID}.sentences.", f"{SAID}.advice.")
-"""Templates that are filled with the parameters of a statement, not with what English has in its place."""
+"""Prefixes of templates that are filled with a statement's parameters, so their placeholders may differ from the
+English ones."""
 LEAST_WHOLE_RATIO = 0.005
-"""A smaller ratio would be 0 % in whole percent."""
+"""Minimum ratio that is written in whole percent; a smaller ratio would be written as 0 %."""
 ADVICE, NAME, SIZE = "advice", "name", "size"
-"""What a template asks for instead of what a parameter is by itself: its advice, what it is called, bytes as KiB."""
+"""Format specifications that request a different form of a parameter: its advice, its name, or bytes as KiB."""
 _WRITTEN: Mapping[str, Callable[[float], str]] = {
     "bps": format_bits_per_second,
     "fps": lambda value: f"{value:.0f}",
     "bytes": lambda value: f"{value:.0f}",
     "ns": format_nanoseconds,
 }
-"""Units of parameters, and how numbers of them are written in every language."""
+"""Functions that write numbers with a unit in every language, by the unit of the parameter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentences:
-    """What a language says of each statement."""
+    """The sentences of a language for statements."""
 
     units: Mapping[str, str]
-    """Unit at the end of a parameter's name to how a {value} is written with it."""
+    """Template that adds the unit to a {value}, by the unit suffix of the parameter's name."""
     joined: Mapping[str, str]
-    """comma, clauses: what is between the items of a list; and: its {first} items and the {last}."""
+    """Separators of lists (comma, clauses), and the template `and` with the {first} items and the {last} item."""
     sentences: Mapping[str, str]
-    """Code to template."""
+    """Sentence template of each code."""
     advice: Mapping[str, str]
-    """Code to template of what to do about it; empty: nothing."""
+    """Advice template of each code; empty: no advice."""
     names: Mapping[str, str]
-    """Identifier that a parameter may have to what it is called."""
+    """Display name of each identifier in a parameter."""
 
     def say(self, statement: Statement) -> str:
-        """Return the sentence of a statement; one that the language lacks is shown as code and parameters."""
+        """Return the sentence of a statement, or its code and parameters if the language has no sentence for it."""
         return self._fill(self.sentences.get(statement.code), statement)
 
     def say_any(self, statement: Statement | None) -> str:
-        """Return the sentence of a statement; of none nothing."""
+        """Return the sentence of a statement; empty for None."""
         return "" if statement is None else self.say(statement)
 
     def say_all(self, statements: Sequence[Statement]) -> str:
-        """Return several as clauses of one sentence."""
+        """Return the sentences of several statements, joined as clauses."""
         return self.join([self.say(one) for one in statements])
 
     def join(self, clauses: Sequence[str]) -> str:
@@ -60,11 +61,11 @@ class Sentences:
         return self.joined[CLAUSES].join(clauses)
 
     def advise(self, statement: Statement) -> str:
-        """Return what to do about it; empty: nothing."""
+        """Return the advice for a statement; empty: no advice."""
         return self._fill(self.advice.get(statement.code, ""), statement)
 
     def advise_all(self, statements: Sequence[Statement]) -> str:
-        """Return what to do about several; empty: nothing."""
+        """Return the advice for several statements; empty: no advice."""
         return self.join([advice for one in statements if (advice := self.advise(one))])
 
     def _fill(self, template: str | None, statement: Statement) -> str:
@@ -73,7 +74,7 @@ class Sentences:
         return fill(template, lambda name, spec: self.write(name, getattr(statement, name), spec))
 
     def write(self, name: str, value: object, spec: str) -> str:
-        """Write a parameter by its type, and the unit in its name."""
+        """Return a parameter as text, according to its type and the unit in its name."""
         if isinstance(value, Statement):
             return self.advise(value) if spec == ADVICE else self.say(value)
         if isinstance(value, tuple):
@@ -91,7 +92,7 @@ class Sentences:
         unit = name.rpartition("_")[2]
         sign, decimals = ("+", spec[:-1]) if spec.endswith("+") else ("", spec)
         if unit == "ratio" and not spec and 0 < abs(value) < LEAST_WHOLE_RATIO:
-            return format_ratio(value, 1)  # 0 % would say that there was nothing
+            return format_ratio(value, 1)  # 0 % would look like zero
         if unit == "ratio":
             return f"{value * 100:{sign}{decimals or '.0'}f} %"
         if unit in _WRITTEN:
@@ -101,45 +102,45 @@ class Sentences:
 
 
 class Words:
-    """A language. Its file is read when the first text is wanted: most commands want none.
+    """A language; its file is read on first use, because most commands need no report text.
 
-    A key is that of the file, with the tables before it: `table.mean` is `mean` of `[table]`.
+    A key consists of the table names and the key in the file: `table.mean` is `mean` in `[table]`.
     """
 
     def __init__(self, code: str, read: Callable[[], Tree]) -> None:
-        """Make a language of a BCP 47 code from the tree that `read` returns."""
+        """Create a language from its BCP 47 code and a function that returns its tree."""
         self.code = code
         self._read = read
 
     @cached_property
     def tree(self) -> Tree:
-        """The whole file."""
+        """Content of the language file."""
         return self._read()
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """Every text, by key."""
+        """All texts of the language, by key."""
         return {key: text for key, text in entries(self.tree) if isinstance(text, str)}
 
     @cached_property
     def said(self) -> Sentences:
-        """What it says of each statement."""
+        """The sentences for statements."""
         tables = {
             name: self.table(f"{SAID}.{name}") for name in ("units", "joined", "sentences", "advice", "names")
         }
         return Sentences(**tables)
 
     def text(self, key: str, /, **places: object) -> str:
-        """Return a text, its places filled; without any the template itself.
+        """Return a text with its placeholders filled; without arguments, return the template.
 
         Raises:
-            KeyError: no text has the key, or a place of it is not given.
+            KeyError: no text has the key, or a placeholder has no value.
         """
         template = self.texts[key]
         return template.format(**places) if places else template
 
     def each(self, *keys: str) -> tuple[str, ...]:
-        """Return several texts that have no places, e.g. the heads of a table."""
+        """Return several texts without placeholders, for example column titles."""
         return tuple(self.texts[key] for key in keys)
 
     def listed(self, items: Iterable[str]) -> str:
@@ -147,20 +148,20 @@ class Words:
         return self.texts["comma"].join(items)
 
     def name(self, table: str, identifier: str, otherwise: str | None = None) -> str:
-        """Return what a table calls an identifier; `otherwise` where it does not have it, or else the identifier."""
+        """Return the display name of an identifier in a table; if there is none, `otherwise` or the identifier."""
         return self.texts.get(f"{table}.{identifier}", identifier if otherwise is None else otherwise)
 
     def find(self, key: str) -> str | None:
-        """Return a text; None where no text has the key."""
+        """Return a text; None if no text has the key."""
         return self.texts.get(key)
 
     def table(self, table: str) -> Mapping[str, str]:
-        """Return the texts of a table, by the rest of their keys."""
+        """Return the texts in a table, by their keys without the table name."""
         start = f"{table}."
         return {key.removeprefix(start): text for key, text in self.texts.items() if key.startswith(start)}
 
     def terms(self, key: str) -> frozenset[str]:
-        """Return words that are looked for, not shown."""
+        """Return a list of words that are compared with other text and never shown."""
         return self._terms[key]
 
     @cached_property
@@ -169,7 +170,7 @@ class Words:
 
 
 def entries(tree: Tree, start: str = "") -> Iterator[tuple[str, object]]:
-    """Yield every key of a language with what it has: a text, or a list of words."""
+    """Yield every key of a language with its value: a text, or a list of words."""
     for name, value in tree.items():
         if isinstance(value, Mapping):
             yield from entries(value, f"{start}{name}.")
@@ -178,12 +179,13 @@ def entries(tree: Tree, start: str = "") -> Iterator[tuple[str, object]]:
 
 
 def places(template: str) -> frozenset[str]:
-    """Return the names in braces."""
+    """Return the placeholder names in a template."""
     return frozenset(name for _, name, _, _ in Formatter().parse(template) if name)
 
 
 def faults(tree: Tree, english: Tree) -> Iterator[str]:
-    """Yield what makes a tree no language: keys that English lacks, no texts, unknown places."""
+    """Yield the errors in a tree: keys that the English tree does not have, values of the wrong type, unknown
+    placeholders."""
     wanted = dict(entries(english))
     for key, value in entries(tree):
         known = wanted.get(key)
@@ -207,10 +209,11 @@ def _wrong_places(key: str, template: str, known: frozenset[str]) -> Iterator[st
 
 
 def read_words(code: str, tree: Tree, english: Tree) -> Words:
-    """Return a language of a BCP 47 code, from its file as it is parsed; what it lacks is English.
+    """Return the language with a BCP 47 code from its parsed file; missing texts are in English.
 
     Raises:
-        ValueError: it has a key or a place that English has not, or another kind of value; all are named.
+        ValueError: the file has keys or placeholders that the English file does not have, or values of the wrong type;
+            the error lists all of them.
     """
     if wrong := [*faults(tree, english)]:
         raise ValueError("; ".join(wrong))
@@ -218,7 +221,7 @@ def read_words(code: str, tree: Tree, english: Tree) -> Words:
 
 
 def _over(english: Tree, tree: Tree) -> Tree:
-    """Return English with what a language has in its place."""
+    """Return the English tree with the language's values in place of the English ones."""
     own = {
         name: _over(known, value)
         if isinstance(value, Mapping) and isinstance(known := english[name], Mapping)

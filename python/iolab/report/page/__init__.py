@@ -1,1 +1,1 @@
-"""One self-contained HTML page: a template, a style sheet, a little JavaScript, and what fills them."""
+"""The report as one self-contained HTML page: template, style sheet, JavaScript, and their content."""

@@ -1,7 +1,7 @@
-"""Flame graphs on the page: where kernels and threads spent their time; pictures that need no script.
+"""Flame graphs of kernels and threads on the page, as SVG without scripts.
 
-A box is an SVG of its own inside its parent, placed in percent, with a height in pixels: text keeps its size however
-narrow the page is, and what does not fit is cut at the box's edge.
+A box is a nested SVG with its position in percent and its height in pixels, so the text size does not depend on the
+page width. Text that does not fit is clipped at the edge of the box.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,16 +18,16 @@ from iolab.store.records import TrialRecord
 ROW = 18
 """Height of a box [px]."""
 MOST_DEPTH = 48
-"""Rows of boxes; what is deeper is left out."""
+"""Maximum depth of a graph; deeper boxes are omitted."""
 LEAST_RATIO = 0.004
-"""Of all samples: a narrower box cannot be seen."""
+"""Minimum width of a box, as a ratio of all samples."""
 MOST_BYTES = 1_500_000
-"""Of all flame graphs of a page."""
+"""Maximum size of all flame graphs on a page."""
 IDLE = "swapper"
 SHADES = 6
 
 ReadStacks = Callable[[str], Mapping[str, str]]
-"""Gives the folded stacks of a trial by its key: machine to text; none where there is no profile."""
+"""Function that returns the folded stacks of the trial with a key as text, by machine; empty if there is no profile."""
 
 
 @dataclass(slots=True)
@@ -41,23 +41,23 @@ class Flame:
     """One flame graph."""
 
     title: str
-    """Of which trial and machine."""
+    """Trial and machine."""
     svg: Markup
     """The picture."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flames:
-    """All that the page shows of profiles."""
+    """The part of the page with all profiles."""
 
     flames: tuple[Flame, ...]
-    """In the order of the run."""
+    """Flame graphs, in run order."""
     notes: tuple[str, ...]
-    """What they are, and what is left out."""
+    """Explanations, and notes on omitted graphs."""
 
 
 def flames(trials: Sequence[TrialRecord], read: ReadStacks, named: Names) -> Flames:
-    """Draw the profiles of a run, the first trial of each cell before others, as many as fit."""
+    """Return as many flame graphs of a run as fit on the page, starting with the first trial of each cell."""
     words, found, room, total = named.words, [], MOST_BYTES, 0
     for trial in by_cells(trials):
         for machine, text in read(trial.key).items():
@@ -109,7 +109,7 @@ def _depth(node: _Node) -> int:
 
 
 def _boxes(node: _Node, whole: int, depth: int, named: Names) -> list[str]:
-    """Return the boxes of what a node called, side by side, each with those below it inside."""
+    """Return the boxes of a node's callees side by side, each with its own callees inside."""
     if depth >= MOST_DEPTH:
         return []
     left, boxes = 0, []

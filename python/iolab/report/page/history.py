@@ -1,4 +1,4 @@
-"""What happened during the run, for the page: troubles, commands, and how to repeat it."""
+"""The history of a run on the page: warnings and failures, commands, and how to repeat the run."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -15,33 +15,34 @@ from iolab.store.records import EXPERIMENT, StoredRun, TrialRecord
 
 MOST_LOST = 100
 MOST_COMMANDS = 600
-"""Different commands that are listed."""
+"""Maximum number of different commands in the list."""
 MOST_TEXT = 200_000
-"""Characters of the experiment file that are shown."""
+"""Maximum number of characters of the experiment file that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command with everything that was equal merged."""
+    """A command in the list, in which equal commands are merged."""
 
     text: str
-    """As one would type it, with what its words leave open."""
+    """The command as typed in a shell."""
     undo: str
-    """What takes it back; empty where nothing has to."""
+    """The undo command; empty if no undo is needed."""
     count: int
-    """How often it was run."""
+    """Number of executions."""
     failed: int
-    """The last exit status that was not 0; 0 if all were."""
+    """The last non-zero exit status; 0 if all commands succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostCommands:
-    """Commands for one machine."""
+    """The commands for one machine."""
 
     name: str
-    """Machine, on which other one's kernel it was done, and the namespace where there is one."""
+    """Name of the machine; then the machine on whose kernel the commands ran, if it is a different one, and the
+    namespace, if there is one."""
     commands: tuple[Command, ...]
-    """In the order in which they were first run."""
+    """Commands in the order of their first execution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,13 @@ class CommandsView:
     """All commands."""
 
     hosts: tuple[HostCommands, ...]
-    """Per machine."""
+    """Commands per machine."""
     total: int
-    """How many were run."""
+    """Number of executed commands."""
     note: str
-    """Says how many, and how many different ones."""
+    """Note with the number of executed commands and the number of distinct commands."""
     left_out: str
-    """Says how many different ones are not listed; empty where all are."""
+    """Note with the number of omitted commands; empty if no command is omitted."""
 
 
 def commands_view(commands: Sequence[CommandRecord], words: Words) -> CommandsView:
@@ -79,7 +80,7 @@ def commands_view(commands: Sequence[CommandRecord], words: Words) -> CommandsVi
 
 
 def _undo(command: CommandRecord) -> str:
-    """Return a command's undo; the namespace is said where it is another one."""
+    """Return the undo of a command; the undo's namespace is included if it differs from the command's namespace."""
     elsewhere = command.undo_netns is not None and command.undo_netns != command.netns
     words = ("ip", "netns", "exec", command.undo_netns or "") if elsewhere else ()
     return shlex.join((*words, *command.undo)) if command.undo else ""
@@ -94,7 +95,7 @@ def _place(command: CommandRecord) -> str:
 def troubles_view(
     run: StoredRun, trials: Sequence[TrialRecord], analysis: Analysis, named: Names
 ) -> Mapping[str, object]:
-    """Warnings, lost trials, unsupported cells and notes as rows of text."""
+    """Return warnings, failed trials, unsupported cells and notes as rows of text."""
     words, said = named.words, named.words.said
     lost = troubles.lost(trials)
     left_out = len(lost) - MOST_LOST
@@ -118,7 +119,7 @@ def troubles_view(
 
 
 def repeat_view(run: StoredRun, experiment: Experiment, version: str, words: Words) -> Mapping[str, object]:
-    """The command lines that make this run and this report again, and what identifies the run."""
+    """Return the command lines that repeat the run and the report, and the identification of the run."""
     plan = run.plan
     lines = [
         words.text(
@@ -148,6 +149,6 @@ def repeat_view(run: StoredRun, experiment: Experiment, version: str, words: Wor
 
 
 def _source(run: StoredRun, experiment: Experiment) -> str:
-    """The file as it was named, or the copy of it in the run folder."""
+    """Return the path of the experiment file as it was given, or of its copy in the run folder."""
     named = experiment.source.endswith((".yaml", ".yml"))
     return experiment.source if named else str(run.folder / EXPERIMENT)

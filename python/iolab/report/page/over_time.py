@@ -1,6 +1,6 @@
-"""Series of trials on the page: small multiples, folded, a picture each that needs no script.
+"""Series of trials on the page: folded small charts as SVG without scripts.
 
-Their size is bounded: trials are drawn, the first of each cell before others, until the page's share is full.
+The total size is limited: the first trial of each cell is drawn first, until the limit is reached.
 """
 
 import math
@@ -15,34 +15,34 @@ from iolab.results.trial import Status
 from iolab.store.records import SAMPLES, SERIES, TrialRecord
 
 COLUMNS = 100
-"""Of a chart, as many as a trial of 10 s has points."""
+"""Number of columns of a chart, which is the number of points in a trial of 10 s."""
 MOST_PANELS = 16
-"""Of one quantity."""
+"""Maximum number of panels per quantity."""
 MOST_BYTES = 2_000_000
-"""Of all pictures and their texts."""
+"""Maximum size of all pictures and their text."""
 WIDTH, HEIGHT = 400, 100
-"""Of a picture, in units of its own."""
+"""Size of a picture, in SVG units."""
 PANEL_BYTES = 420
-"""What the page writes around a picture's lines."""
+"""Size of the page's markup around the lines of a picture."""
 
 ReadSeries = Callable[[str], Sequence[Series]]
-"""Gives the series of a trial by its key; none where it stored none."""
+"""Function that returns the series of a trial for the trial's key; empty if none are stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A panel as a picture."""
+    """A panel that is drawn as a picture."""
 
     title: str
-    """What it is about."""
+    """Dimensions of the series."""
     figures: str
-    """Least, mean, largest."""
+    """Minimum, mean, maximum."""
     alt: str
-    """What it shows."""
+    """Alternative text."""
     line: str
-    """Path of the means."""
+    """SVG path of the means."""
     band: str
-    """Path of least and largest; empty where each column has one point."""
+    """SVG path of minima and maxima; empty if each column has one point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,45 +50,45 @@ class Row:
     """The pictures of one quantity."""
 
     title: str
-    """Its name."""
+    """Name of the quantity."""
     scale: str
-    """The common axis."""
+    """Description of the common scale."""
     drawings: tuple[Drawing, ...]
-    """In order."""
+    """Pictures, in order."""
     left_out: str
-    """Says how many are not drawn; empty: all are."""
+    """Note with the number of omitted pictures; empty: no picture is omitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One trial."""
+    """The pictures of one trial."""
 
     title: str
-    """Which."""
+    """Name of the trial."""
     about: str
-    """Its key and length."""
+    """Key and duration of the trial."""
     rows: tuple[Row, ...]
-    """One per quantity."""
+    """One row of pictures per quantity."""
     more: str
-    """Where all points are."""
+    """Note on where all points are stored."""
     bytes: int
-    """What it takes of the page, about."""
+    """Approximate size of the pictures on the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverTime:
-    """All that the page shows of series."""
+    """The part of the page with all series."""
 
     trials: tuple[Drawn, ...]
-    """In the order of the run."""
+    """Trials, in run order."""
     notes: tuple[str, ...]
-    """What the charts are, and what is left out."""
+    """Explanations, and notes on omitted trials."""
 
 
 def drawn_trials(
     trials: Sequence[TrialRecord], read: ReadSeries, named: Names, most_bytes: int = MOST_BYTES
 ) -> OverTime:
-    """Draw the trials of a run that stored series, as many as fit."""
+    """Return pictures of the trials that have series, as many as fit on the page."""
     words = named.words
     shown: dict[str, Drawn] = {}
     room, full = most_bytes, False
@@ -112,7 +112,7 @@ def drawn_trials(
 
 
 def by_cells(trials: Sequence[TrialRecord]) -> Iterator[TrialRecord]:
-    """Yield trials that ended well: the first of every cell, then the second of every cell, and so on."""
+    """Yield the successful trials: the first of every cell, then the second of every cell, and so on."""
     seen: dict[tuple[str, frozenset[tuple[str, str]]], int] = {}
     turns: list[list[TrialRecord]] = []
     for trial in trials:
@@ -161,12 +161,12 @@ def _drawing(panel: over_time.Panel, group: over_time.Group, named: Names) -> Dr
 
 
 def _line(values: Values, top: float) -> str:
-    """Write the path of a row of values; where one is not known the line is broken."""
+    """Return the SVG path of values; unknown values interrupt the line."""
     return "".join(f"M{points[0]}L{' '.join(points[1:] or points)}" for points in _runs(_points(values, top)))
 
 
 def _band(columns: Thinned, top: float) -> str:
-    """Write the area between two rows of values."""
+    """Return the SVG path of the area between two rows of values."""
     above, below = (
         _runs(_points(columns.high, top)),
         _runs(_points(columns.low, top)),
@@ -188,7 +188,7 @@ def _points(values: Values, top: float) -> Iterator[str | None]:
 
 
 def _runs(points: Iterable[str | None]) -> list[list[str]]:
-    """Return the parts of a line between places where nothing is known."""
+    """Return the parts into which unknown values divide a line."""
     found: list[list[str]] = [[]]
     for point in points:
         if point is not None:

@@ -1,6 +1,7 @@
-"""The HTML page: everything as text for the template, which only lays it out and escapes it.
+"""Build the HTML page: convert all values to text for the template, which does only layout and escaping.
 
-Vega, Vega-Lite and Vega-Embed are one script, which takes seconds to put together: it is kept in the user's cache.
+Vega, Vega-Lite and Vega-Embed are bundled in one script. Bundling takes seconds, so the script is kept in the user's
+cache.
 """
 
 import base64
@@ -35,11 +36,11 @@ from iolab.store.records import StoredRun
 
 MOST_EFFECTS = 60
 MOST_ROWS = 400
-"""Cells in a table of verdicts or balance sheets."""
+"""Maximum number of cells in a table of verdicts or frame accounting."""
 MOST_PATHS = 40
-"""Ports and their paths."""
+"""Maximum number of ports in the table of paths."""
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
-"""What the bundle leaves for the page's script."""
+"""The exports of the bundle that the page's script uses."""
 
 
 def page(
@@ -51,7 +52,7 @@ def page(
     read_stacks: ReadStacks,
     words: Words = EN,
 ) -> str:
-    """Fill the template; `read` gives the series of a trial, `read_stacks` its profiles."""
+    """Return the filled template; `read` returns the series of a trial, `read_stacks` its profiles."""
     named = names_of(run.plan, words)
     trials = sentences.counted(run.trials)
     found = results(run, analysis, experiment, trials, named)
@@ -106,13 +107,13 @@ def _asset(name: str) -> str:
 
 
 def _hash(script: str) -> str:
-    """What the page's content security policy allows to run: these scripts, and no other."""
+    """Return the source hash for the page's content security policy, which allows only the page's scripts."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"'sha256-{digest}'"
 
 
 def _chart_json(chart: panels.Chart) -> Markup:
-    """A chart's data inside a script element: no character can end it or begin a comment."""
+    """Return a chart's data for a script element, escaped so that it cannot end the element or start a comment."""
     data = [{"height": panel.height, "data": panel.data} for panel in chart.panels]
     text = f'{{"spec":{chart.spec},"panels":{json.dumps(data, allow_nan=False, separators=(",", ":"))}}}'
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
@@ -131,7 +132,7 @@ def _key(found: Sequence[Result]) -> Mapping[str, bool]:
 
 
 def _limits(run: StoredRun, analysis: Analysis, named: Names) -> dict[str, object]:
-    """Verdicts and balance sheets, and the instrument that measured."""
+    """Return verdicts, frame accounting and the instrument's data."""
     words = named.words
     grids = [packets.stream_grid(each, run, named, MOST_ROWS) for each in analysis.streams]
     grids += [
@@ -217,7 +218,7 @@ def _contents(fills: Mapping[str, object], words: Words) -> list[tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class EffectRow:
-    """One effect, written."""
+    """An effect of a factor, as text."""
 
     measure: str
     level: str
@@ -228,16 +229,16 @@ class EffectRow:
 
 @dataclass(frozen=True, slots=True)
 class EffectTable:
-    """The effects that fit."""
+    """The effects that fit on the page."""
 
     rows: tuple[EffectRow, ...]
-    """Best supported first."""
+    """Effects by evidence, strongest first."""
     total: int
-    """How many there are."""
+    """Number of all effects."""
 
 
 def effect_table(analysis: Analysis, names: Names, most: int) -> EffectTable:
-    """Write the effects, the best supported first."""
+    """Return the effects as text, strongest evidence first."""
     order = sorted(analysis.effects, key=_support)
     return EffectTable(tuple(_effect(effect, names) for effect in order[:most]), len(order))
 
@@ -263,11 +264,11 @@ def _effect(effect: Effect, names: Names) -> EffectRow:
 
 @cache
 def library() -> str:
-    """Return the script; nothing in it ends a script element."""
+    """Return the chart script; no text in it can end a script element."""
     made = None
     with contextlib.suppress(
         UnsupportedError, OSError
-    ):  # without a cache that can be trusted it takes longer
+    ):  # without a trusted cache folder, the script is bundled each time
         kept = _kept()
         if kept.is_file():
             return kept.read_text(encoding="utf-8")
@@ -278,7 +279,7 @@ def library() -> str:
 
 
 def _kept() -> Path:
-    """Return where this version's script is kept: another version, snippet or notice makes another name."""
+    """Return the cache path of this version's script; a change of version, snippet or notice changes the name."""
     told = f"{version('vl-convert-python')}\n{_SNIPPET}\n{_notice()}"
     return cache_folder() / f"vega-{hashlib.sha256(told.encode()).hexdigest()[:16]}.js"
 
@@ -291,5 +292,5 @@ def _made() -> str:
 
 
 def _notice() -> str:
-    """Return whose the script is, as its licences ask for: the bundle has lost every notice."""
+    """Return the licence notices of the bundled scripts; bundling removes the notices from the code."""
     return f"/*!\n{(files('iolab.report.page') / 'licences.txt').read_text(encoding='utf-8')}*/\n"

@@ -1,4 +1,4 @@
-"""Results and charts of the page, one part per measure."""
+"""Results and charts on the page, one part per measure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ from iolab.results.metric import Quantity
 from iolab.store.records import StoredRun, TrialRecord
 
 MOST_ROWS = 400
-"""Cells in all result tables together."""
+"""Maximum number of cells in all result tables together."""
 MOST_CHARTED = 96
-"""Cells in the charts of one metric, a row each."""
+"""Maximum number of cells in the bar charts of one metric, which have a row per cell."""
 MOST_SWEPT = 480
-"""Cells in the line charts of one metric."""
+"""Maximum number of cells in the line charts of one metric."""
 MOST_OTHERS = 12
-"""Metrics beside the leading one that get charts."""
+"""Maximum number of additional metrics that get charts."""
 WINDOW = ".window"
-"""How the path of a factor ends whose levels are windows."""
+"""Suffix of the path of a factor whose levels are windows."""
 SIDE_SHARE = 4
-"""The charts of other metrics have room for one cell in so many."""
+"""Number by which the cell limit is divided for charts of additional metrics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,45 +37,45 @@ class Result:
     """One measure on the page."""
 
     measure: str
-    """As it is called."""
+    """Display name of the measure."""
     key: str
-    """Identity of its charts in the page."""
+    """ID of the measure's charts on the page."""
     head: str
-    """Of the column of means."""
+    """Title of the column of means."""
     table: tables.ResultTable
-    """Its leading metric."""
+    """Table of the leading metric."""
     rows: tuple[Mapping[str, object], ...]
-    """The table's rows, decimal points aligned."""
+    """Rows of the table, with aligned decimal points."""
     metrics: tables.MetricsTable | None
     """Means of all metrics."""
     grids: tuple[tables.Grid, ...]
-    """Further tables: of frames, or of flows."""
+    """Additional tables: of frames, or of flows."""
     charts: tuple[panels.Chart, ...]
-    """What is seen first."""
+    """Charts that are shown first."""
     others: tuple[panels.Chart, ...]
-    """The other metrics, drawn."""
+    """Charts of the other metrics."""
     curves: tuple[tuple[str, tuple[panels.Chart, ...]], ...]
-    """Per cell, its figures against load."""
+    """Load curves per cell."""
     curves_folded: bool
-    """They stand beside a search, not in its place."""
+    """Whether load curves are folded, because the measure also has a search."""
     curves_left_out: str
-    """Says how many cells have curves that are not drawn; empty where all are."""
+    """Note with the number of cells without drawn curves; empty if all are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """A metric that is to be drawn."""
+    """A metric to be drawn."""
 
     shown: Shown
-    """Its cells."""
+    """Cells of the metric."""
     sweep: Sweep | None
-    """The factor that is an axis; None: a row per cell."""
+    """The factor on the axis; None: the chart has a row per cell."""
 
 
 def results(
     run: StoredRun, analysis: Analysis, experiment: Experiment, trials: Sequence[TrialRecord], named: Names
 ) -> list[Result]:
-    """Write and draw every measure."""
+    """Return the tables and charts of every measure."""
     groups = analysis.estimates.by_metric
     shown = leading(analysis, run.plan.measures, MOST_ROWS)
     plans = [_planned(each, groups, run, analysis) for each in shown]
@@ -93,7 +93,7 @@ def _planned(
     run: StoredRun,
     analysis: Analysis,
 ) -> tuple[list[_Drawn], list[_Drawn]]:
-    """What is drawn first, and what is folded."""
+    """Return the metrics to show first, and those to fold."""
     own = {metric: estimates for (measure, metric), estimates in groups.items() if measure == shown.measure}
     first, others = side_metrics(list(own), shown.metric, _packets(shown.measure, analysis) is not None)
     return (
@@ -172,7 +172,8 @@ def _chart(
 
 
 def _marks(drawn: _Drawn, experiment: Experiment, named: Names) -> lines.Marks:
-    """Return what the path holds, where windows are swept: by the delay of one way, and of both."""
+    """Return the path's bandwidth-delay products if windows are swept: one with the one-way delay and one with the
+    RTT."""
     product = path_product(drawn.shown.measure, [each.cell for each in drawn.shown.estimates], experiment)
     if product is None:
         return ()

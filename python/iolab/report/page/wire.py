@@ -1,6 +1,7 @@
-"""What was watched on the wire, on the page: a large chart to zoom in, and small ones without a script.
+"""Wire monitors on the page: a large zoomable chart, and small charts without scripts.
 
-A large chart's windows lie in the page at every scale, packed in blocks; the script unpacks those that are looked at.
+The page contains the windows of a large chart at all scales, compressed in blocks; the script decompresses the blocks
+on demand.
 """
 
 import base64
@@ -24,97 +25,97 @@ from iolab.store.records import SAMPLES, SERIES, TrialRecord
 from iolab.units import format_bits_per_second, format_bytes
 
 MOST_BYTES = 24_000_000
-"""Of all windows on the page."""
+"""Maximum size of all windows on the page."""
 CHART_BYTES = 6_000_000
-"""Of one series of windows; where that is too little its shortest times are left out."""
+"""Maximum size of one series of windows; if a series is larger, its finest scales are omitted."""
 BLOCK = 1 << 16
-"""Points that are unpacked together."""
+"""Number of points per compressed block."""
 LARGEST = 65_535
-"""Values are kept as parts of the largest, in 16 bits."""
+"""Largest 16-bit integer, to which the largest value is scaled."""
 WIDTH, HEIGHT = 340, 170
-"""Of a small chart, in units of its own; so that text in it is 11 px where it is shown as wide."""
+"""Size of a small chart, in SVG units; text is 11 px high at full width."""
 LEFT, RIGHT, TOP, BOTTOM = 46, 26, 8, 30
-"""Around what is drawn."""
+"""Margins around the plot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a level."""
+    """A compressed part of a scale."""
 
     id: str
-    """Of its element."""
+    """ID of the block's element on the page."""
     packed: str
-    """Least, mean and largest, or one of them where they are the same; deflated, in base 64."""
+    """Minimum, mean and maximum, or a single value if all three are equal; deflated, in base64."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A series of windows that can be looked at."""
+    """A selectable series of windows."""
 
     title: str
-    """Which."""
+    """Name of the series."""
     shape: Markup
-    """What the script must know, as JSON."""
+    """Parameters for the script, as JSON."""
     blocks: tuple[Block, ...]
-    """All of it."""
+    """All blocks of the series."""
     coarse: str
-    """What is left out; empty: nothing."""
+    """Note on omitted scales; empty: no scale is omitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Small:
-    """A picture without a script."""
+    """A small chart without scripts."""
 
     title: str
-    """What it shows."""
+    """Title of the chart."""
     svg: Markup
-    """It."""
+    """The picture."""
     note: str
-    """In words; may be empty."""
+    """Explanation; may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class WireChart:
-    """A point."""
+    """The charts of one measurement point."""
 
     id: str
-    """Of the chart's element."""
+    """ID of the chart's element."""
     title: str
-    """Which point."""
+    """Name of the point."""
     alt: str
-    """What the chart shows."""
+    """Alternative text of the chart."""
     figures: str
-    """Three figures."""
+    """Mean rate, maximum rate and idle ratio of the point."""
     choices: tuple[Choice, ...]
-    """The first is shown."""
+    """Selectable series; the first is shown initially."""
     smalls: tuple[Small, ...]
-    """Beside it."""
+    """The small charts."""
 
 
 @dataclass(frozen=True, slots=True)
 class WireView:
-    """A trial."""
+    """The charts of one trial."""
 
     title: str
-    """Which."""
+    """Name of the trial."""
     charts: tuple[WireChart, ...]
-    """Its points."""
+    """Charts of the trial's measurement points."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnTheWire:
-    """All that the page shows of watches."""
+    """The part of the page with all wire monitors."""
 
     trials: tuple[WireView, ...]
-    """In the order of the run."""
+    """Trials, in run order."""
     notes: tuple[str, ...]
-    """What the charts are, and what is left out."""
+    """Explanations, and notes on omitted charts."""
 
 
 def on_the_wire(
     trials: Sequence[TrialRecord], read: ReadSeries, named: Names, most_bytes: int = MOST_BYTES
 ) -> OnTheWire:
-    """Lay out the trials of a run in which something was watched, as many as fit."""
+    """Return charts of the trials that have wire monitors, as many as fit on the page."""
     words = named.words
     shown: dict[str, WireView] = {}
     room, full = most_bytes, False
@@ -184,7 +185,7 @@ def _choice(title: str, series: Series, id: str, file: str, named: Names) -> Cho
 
 
 def _packed(found: Pyramid, top: float, id: str) -> tuple[int, list[Block]]:
-    """Pack the levels, the coarsest first, as many as there is room for; return the finest that is there."""
+    """Compress as many scales as there is room for, from the coarsest; return the finest scale that was included."""
     room, kept, blocks = CHART_BYTES, len(found.levels) - 1, []
     for at in reversed(range(len(found.levels))):
         packed = list(_blocks(found.levels[at], at, top, id))
@@ -224,7 +225,10 @@ def _smalls(point: WirePoint, named: Names) -> Iterator[Small]:
 
 
 def _bars(bars: Bars, axis: str, unit: str, count: str, alt: str) -> Markup:
-    """Draw counts over a logarithmic axis; their own is logarithmic too, from below one."""
+    """Return a bar chart of counts over a logarithmic axis.
+
+    The counts' axis is logarithmic too and starts below one.
+    """
     across = _Log(float(bars.edges[0]), float(bars.edges[-1]))
     top = max(float(bars.counts.max()), 10.0)
     up = _Log(0.5, top * 1.2)
@@ -268,12 +272,12 @@ class _Log:
     high: float
 
     def share(self, value: float) -> float:
-        """Return where a value is, from 0 to 1."""
+        """Return the position of a value on the axis, from 0 to 1."""
         span = math.log(self.high / self.low)
         return min(max(math.log(max(value, self.low) / self.low) / span, 0.0), 1.0) if span > 0 else 0.5
 
     def decades(self, most: int) -> list[float]:
-        """Return powers of ten within, at most so many."""
+        """Return powers of ten on the axis, up to a maximum number."""
         first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
         step = max(1, -(-(last - first + 1) // most))
         return [10.0**power for power in range(first, last + 1, step)]

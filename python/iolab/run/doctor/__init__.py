@@ -1,1 +1,1 @@
-"""What a host can do for a lab, and what to do about what it cannot."""
+"""Check what a host can do for a lab, with advice on what is missing."""

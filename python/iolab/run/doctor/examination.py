@@ -1,4 +1,4 @@
-"""What this host can do for a lab, found by asking its agent; each finding says what to do about it."""
+"""Check what this host can do for a lab, through its agent; each finding includes advice."""
 
 from iolab.agent.client import Agent
 from iolab.lab.hosts.facts import Facts
@@ -17,6 +17,7 @@ from iolab.messages.checks import (
 )
 from iolab.registry.qdiscs import QDISCS
 from iolab.registry.registry import programs
+from iolab.run.doctor.disks import disk_findings
 from iolab.run.doctor.findings import (
     Finding,
     Grade,
@@ -33,9 +34,9 @@ FEATURES = (
     "link:veth", "link:bridge", "link:vlan", "link:macvtap", "qdisc:netem", "filter:u32", "trace:drop-reasons",
     *(f"qdisc:{name}" for name, row in QDISCS.items() if row.module is not None),
 )  # fmt: skip
-"""Kernel features; what each is for is in the words of a language."""
+"""Kernel features to check; the locale files describe their purpose."""
 DROP_REASONS = "trace:drop-reasons"
-"""No module brings it."""
+"""Kernel feature that no module provides: drop reasons."""
 NEEDED_FEATURES = ("link:veth", "link:bridge")
 TOOLS = {
     "ip": "iproute2",
@@ -45,14 +46,14 @@ TOOLS = {
     "ps": "procps",
 }
 PACKET_CPUS = 3
-"""Sender, device under test, receiver."""
+"""CPUs of a packet trial: sender, device under test, receiver."""
 FAST_CLOCKSOURCES = ("tsc", "kvm-clock", "arch_sys_counter")
 BUSY_LOAD_PER_CPU = 0.5
-"""Above this load average per CPU other work disturbs the measurement."""
+"""Load average per CPU above which other work disturbs measurements."""
 
 
 def examine(agent: Agent, facts: Facts) -> list[Finding]:
-    """Return the findings, in order of need."""
+    """Return the findings, the most important first."""
     return [
         _privilege(agent),
         _free(agent),
@@ -61,6 +62,7 @@ def examine(agent: Agent, facts: Facts) -> list[Finding]:
         *_packets(agent, facts),
         *guest_findings(agent, facts),
         *readiness_findings(facts),
+        *disk_findings(agent),
         _load(facts),
         _clock(facts),
     ]
@@ -89,7 +91,7 @@ def _free(agent: Agent) -> Finding:
 
 
 def _packets(agent: Agent, facts: Facts) -> list[Finding]:
-    """Return what packet trials will find here; nothing where this agent has no engine."""
+    """Return the findings for packet trials; empty if the agent has no packet engine."""
     found = [_packet_path(agent), _placing(facts)]
     return found if agent.hello.rootless else [*found, good("NAPI", HostExamined(code="veth-by-napi"))]
 

@@ -1,6 +1,6 @@
-"""What the doctor finds: of a host's readiness, and whether guests can run; the shape of each finding.
+"""Findings of the doctor: the readiness of a host, and its support for guests.
 
-Of guests: hypervisor, images, accelerator (by a real boot), what carries cards, Xen.
+The findings on guests are about the hypervisor, images, the accelerator (tested by a boot), NIC backends and Xen.
 """
 
 import re
@@ -62,13 +62,13 @@ QEMU = "qemu-system-x86_64"
 SUBJECT = "Xen"
 INFO, VCPUS = ("xl", "info"), ("xl", "vcpu-list")
 SMALL_MIB = 256
-"""What domains have in the study of Xen and VLANs [MiB]."""
+"""Memory of the domains in the study of Xen and VLANs [MiB]."""
 VCPU = re.compile(r"(\S+)\s+\d+\s+\d+\s")
-"""A line of `xl vcpu-list`: domain, its number, that of the virtual CPU."""
+"""A line of `xl vcpu-list`: domain, its number, number of the virtual CPU."""
 
 
 class Grade(StrEnum):
-    """How good it is."""
+    """The grade of a finding."""
 
     GOOD = "good"
     LIMITED = "limited"
@@ -79,18 +79,18 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at."""
+    """The result of a check."""
 
     subject: str
-    """What was looked at."""
+    """Subject of the check."""
     grade: Grade
-    """How good it is."""
+    """Grade of the finding."""
     seen: tuple[Examined | HostIssue, ...]
-    """What was seen, and what of it changes figures."""
+    """What the check observed, and issues that affect measured figures."""
 
 
 def readiness_findings(facts: Facts) -> list[Finding]:
-    """Return a line for each part of the processors and for each card."""
+    """Return a finding for each processor setting and for each NIC."""
     cards = [one for one in facts.interfaces if one.driver_version or one.numa_node is not None]
     found = concerns(facts, [card.name for card in cards])
     return [*_processors(facts, found), *(_card(card, found) for card in cards)]
@@ -133,7 +133,7 @@ def _frequency(processors: ProcessorFacts) -> Examined:
 
 
 def _card(card: InterfaceFact, found: tuple[HostIssue, ...]) -> Finding:
-    """Return what a card is and how it is set."""
+    """Return the properties and settings of a NIC."""
     return _finding(card.name, CardSeen(parts=tuple(_parts(card))), found)
 
 
@@ -155,30 +155,31 @@ def _parts(card: InterfaceFact) -> Iterator[CardPart]:
 
 
 def _finding(subject: str, seen: Examined, found: tuple[HostIssue, ...]) -> Finding:
-    """Return a finding, limited where there is a concern about its subject."""
+    """Return a finding about a subject; its grade is LIMITED if the subject has an issue."""
     own = tuple(concern for concern in found if concern.subject == subject)
     return Finding(subject, Grade.LIMITED if own else Grade.GOOD, (seen, *own))
 
 
 def good(subject: str, *seen: Examined) -> Finding:
-    """Return that all is well."""
+    """Return a finding on a subject that has no problem."""
     return Finding(subject, Grade.GOOD, seen)
 
 
 def limited(subject: str, *seen: Examined) -> Finding:
-    """Return that some experiments cannot run, or may be disturbed."""
+    """Return a finding of grade LIMITED: some experiments cannot run, or may be disturbed."""
     return Finding(subject, Grade.LIMITED, seen)
 
 
 def lacking(subject: str, *seen: Examined) -> Finding:
-    """Return that hardly anything can run."""
+    """Return a finding of grade LACKING: hardly any experiment can run."""
     return Finding(subject, Grade.LACKING, seen)
 
 
 def guest_findings(agent: Agent, facts: Facts) -> list[Finding]:
-    """Return what guests will find; a missing image or hypervisor limits, nothing else needs them.
+    """Return the findings for guests; a missing image or hypervisor has only the grade LIMITED, because only guests
+    need it.
 
-    Of another host it is not tried whether a guest boots there: an image would have to be copied.
+    On other hosts no test guest is booted, because its image would have to be copied.
     """
     return [
         *(_on_other_host(agent, facts) if agent.name else [_hypervisor(), _images(), _accelerator(agent)]),
@@ -252,7 +253,7 @@ def _macvtap(facts: Facts, agent: Agent) -> Finding:
 
 
 def _switch(agent: Agent) -> Finding:
-    """Tell whether cards can be carried by a switch in user space; another line says which QEMU another host has."""
+    """Return the finding on the user-space switch; the QEMU version of remote hosts is not checked here."""
     if not agent.run(("sh", "-c", f"command -v {SWITCH}")).succeeded:
         return limited(SWITCH, ProgramMissing(code="switch-missing", package=package_of(SWITCH)))
     try:
@@ -264,7 +265,8 @@ def _switch(agent: Agent) -> Finding:
 
 
 def xen_finding(agent: Agent) -> Finding:
-    """Return what `engine: xen` will find there; nothing else needs it, so a host without is only limited."""
+    """Return the finding for `engine: xen`; a host without Xen has only the grade LIMITED, because only Xen domains
+    need Xen."""
     looked = agent.run(("sh", "-c", LOOK), timeout_ms=XL_TIMEOUT_MS)
     if not looked.succeeded:
         return limited(SUBJECT, ProgramExamined(code="no-xen", said=str(looked.complaint)))
@@ -277,7 +279,8 @@ def xen_finding(agent: Agent) -> Finding:
 
 
 def _room(told: str, running: str) -> Finding:
-    """Return what is left for domains, by what xl showed of the host and of the virtual CPUs that run."""
+    """Return the finding on the memory and CPUs that are free for domains, from xl's reports on the host and on virtual
+    CPUs."""
     about = dict(re.findall(r"^(\w+) *: (.*)$", told, re.MULTILINE))
     cpus, free_mib = int(about["nr_cpus"]), int(about["free_memory"])
     free_cpus = max(0, cpus - sum(VCPU.match(line) is not None for line in running.splitlines()))

@@ -1,1 +1,1 @@
-"""Guests of a run: started, watched, pinned and ended through the agent of their parent."""
+"""Guests of a run: started, monitored, pinned and stopped through the agent of their parent."""

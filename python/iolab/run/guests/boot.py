@@ -1,10 +1,10 @@
-"""How guests boot, wherever their parent is: from which kernel, first stage and disks, and with which accelerator.
+"""Boot files and accelerator of guests on any parent: kernel, initial RAM file system, disks.
 
-On this computer the image is in the user's cache; to a host reached by ssh it is copied; a guest that is itself a
-parent has it on its own disks. The same holds for virtual machines and Xen domains.
+On the local host, the image is in the user's cache; the image is copied to hosts reached through ssh; a parent guest
+has the image on its own disks. Virtual machines and Xen domains use the same files.
 
-The accelerator is found by really booting a guest, because a KVM node may exist and not work. The finding is kept in
-the user's cache folder, by what it depends on.
+The accelerator is determined by booting a test guest, because /dev/kvm may exist without working. The result is stored
+in the user's cache folder, with the conditions under which it is valid.
 """
 
 import contextlib
@@ -37,52 +37,53 @@ from iolab.run.hosts.hosts import together
 
 Accelerator = Literal["kvm", "tcg"]
 PROBE_TIMEOUT_MS = 15_000
-"""With KVM the kernel comes to the end of its boot in a second; one that hangs has none."""
+"""Time limit of the test boot; with KVM the kernel finishes booting in a second unless it hangs."""
 PATIENT_TIMEOUT_MS = 60_000
-"""A boot that ran out of time is tried once more with this: a busy computer gives it a tenth of a CPU."""
+"""Time limit of a second attempt after a time-out, because a busy host may provide only a tenth of a CPU."""
 NESTED_TIMEOUT_MS = 120_000
-"""Below an emulated computer it takes 8 s on a calm host, on a very busy one over a minute."""
+"""Time limit of a test boot inside an emulated machine: it takes 8 s on an idle host, and more than a minute on a very
+busy one."""
 REACHED = ("VFS: Unable to mount root fs", "Kernel panic", "No working init found")
-"""What a kernel without a disk says at the end of its boot, beyond all that an accelerator could break."""
+"""Messages of a kernel without a disk at the end of its boot, after every step in which an accelerator could fail."""
 NODE = "/dev/kvm"
 BROKEN = "KVM internal error"
-"""What QEMU says when the kernel's KVM cannot run a guest after all; it then stands still."""
+"""Message of QEMU if the kernel's KVM cannot run a guest; QEMU then hangs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a boot with KVM showed."""
+    """The result of a test boot with KVM."""
 
     boots: bool | None
-    """None: nothing, it neither ended nor failed in time."""
+    """Whether the guest booted; None: unknown, because the guest neither booted nor failed within the time limit."""
     seen: Text = ""
-    """Of a boot that failed: in words, why."""
+    """Reason why the boot failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a guest is started from."""
+    """The boot files of a guest."""
 
     boot: Boot
-    """Kernel and disks, as paths on its parent."""
+    """Kernel and disks, as paths on the guest's parent."""
     image: str
-    """Digest of the image; of a nested guest its flavour."""
+    """Digest of the image; for a nested guest its flavour."""
     packages: tuple[str, ...] = ()
-    """Its packages as name=version; empty: the parent's own."""
+    """Packages in the image as name=version; empty: the same as in the parent's image."""
     kernel: str = ""
-    """Version of its kernel; empty: the parent's own."""
+    """Version of the kernel; empty: the version in the parent's image."""
 
 
 Find = Callable[[Guest], Source]
-"""Finds what a guest on this computer is started from."""
+"""Function that finds the boot files of a guest on the local host."""
 
 
 def source_of(agent: Agent, guest: Guest, parent: str, find_here: Find) -> Source:
-    """Return what a guest of a parent, whose agent is given, is started from.
+    """Return the boot files of a guest on a parent, whose agent is given.
 
     Raises:
         UnsupportedError: there is no image.
-        AgentError: it cannot be copied to the parent.
+        AgentError: the image cannot be copied to the parent.
     """
     if isinstance(agent.transport, SshTransport):
         image = find_image(guest.image)
@@ -91,7 +92,7 @@ def source_of(agent: Agent, guest: Guest, parent: str, find_here: Find) -> Sourc
 
 
 def find_here(guest: Guest) -> Source:
-    """Return what a guest on this computer is started from.
+    """Return the boot files of a guest on the local host.
 
     Raises:
         UnsupportedError: there is no image.
@@ -103,10 +104,10 @@ def find_here(guest: Guest) -> Source:
 
 
 def find_image(flavour: str) -> Image:
-    """Return the image of a flavour, in this user's cache.
+    """Return the image of a flavour in the user's cache.
 
     Raises:
-        UnsupportedError: there is none.
+        UnsupportedError: there is no image of this flavour.
     """
     image = find(flavour, find_agent())
     if image is None:
@@ -116,10 +117,10 @@ def find_image(flavour: str) -> Image:
 
 
 def push_image(transport: SshTransport, image: Image, tell: Tell = lambda _: None) -> Boot:
-    """Bring an image to a host unless it is there; return where it is there.
+    """Copy an image to a host if it is missing there; return its path on the host.
 
     Raises:
-        AgentError: it cannot be put there.
+        AgentError: the image cannot be copied.
     """
     files = [image.vmlinux, image.initrd, image.root, image.modules, *([image.xen] if image.xen else [])]
     return Boot(*transport.provide(files, tell))
@@ -132,10 +133,10 @@ def _source(boot: Boot, image: Image) -> Source:
 def find_accelerator(
     agent: Agent, identity: tuple[str, ...], qemu: tuple[str, ...], kernel: str, *, nested: bool = False
 ) -> tuple[Accelerator | None, Text]:
-    """Return what guests on the agent's kernel can use, and why it is not KVM; None: no boot showed it.
+    """Return the accelerator for guests on the agent's kernel, and the reason if this is not KVM; None: unknown.
 
-    `identity` is what the finding depends on. A boot that fails or runs out of time is tried once more: on a busy
-    computer one may fail that works.
+    `identity` has the conditions under which the result is valid. A failed or timed-out boot is repeated once, because
+    a boot may fail on a busy host although KVM works.
     """
     known = _stored()
     key = "|".join(identity)
@@ -148,7 +149,8 @@ def find_accelerator(
     if probe.boots is None:
         return None, probe.seen
     found: Accelerator = "kvm" if probe.boots else "tcg"
-    # What else prevents KVM is seen again in no time, and may change: rights, memory, how a parent was started.
+    # Other obstacles to KVM (rights, memory, start options of a parent) are detected quickly and may change, so they
+    # are not stored.
     if probe.boots or (probe.seen == BROKEN and not nested):
         _store({**_stored(), key: found})
     return found, probe.seen
@@ -157,7 +159,7 @@ def find_accelerator(
 def boot_with_kvm(
     agent: Agent, qemu: tuple[str, ...], kernel: str, timeout_ms: int = PROBE_TIMEOUT_MS
 ) -> Probe:
-    """Boot a kernel to its end with KVM, and return what that showed."""
+    """Boot a kernel with KVM to its end, and return the result."""
     node = agent.run(("test", "-c", NODE))
     if node.exit_status != 0:
         absent = node.exit_status == 1 and not node.timed_out
@@ -189,7 +191,7 @@ def boot_with_kvm(
 
 
 def place() -> Path:
-    """Return where findings lie (XDG base directories)."""
+    """Return the path of the stored results (XDG base directories)."""
     return cache_folder() / "accelerators.json"
 
 
@@ -202,18 +204,18 @@ def _stored() -> dict[str, Json]:
 
 
 def _store(found: dict[str, Json]) -> None:
-    """Keep findings; where that cannot be, the next run finds them again."""
+    """Store results; if they cannot be stored, the next run tests again."""
     with contextlib.suppress(OSError):
         place().parent.mkdir(parents=True, exist_ok=True)
         write_whole(place(), json.dumps(found, indent=1))
 
 
 def provide_images(agents: Agents, experiment: Experiment, plan: Plan, tell: Tell) -> None:
-    """Copy the images that guests on other hosts are started from, to all hosts at the same time.
+    """Copy the images for guests on other hosts, to all hosts in parallel.
 
     Raises:
         UnsupportedError: an image is not built.
-        AgentError: there is no room, or the connection is gone.
+        AgentError: a host has too little space, or the connection is lost.
     """
     if all(kernel == HERE for kernel in agents):
         return
@@ -231,7 +233,7 @@ def provide_images(agents: Agents, experiment: Experiment, plan: Plan, tell: Tel
 
 
 def images_on_hosts(labs: Labs) -> dict[str, set[str]]:
-    """Return, for each machine that is another host, the flavours of image that guests on it need."""
+    """Return the flavours of the images that guests on remote hosts need, by machine."""
     found: dict[str, set[str]] = {}
     for lab in labs.each(labs.plan.steps):
         for host, flavour in _images_in(lab):

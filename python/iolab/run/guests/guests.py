@@ -1,8 +1,8 @@
-"""The virtual machines of a lab: which there are, begun and ended, together and after their parents; what each is.
+"""The virtual machines of a lab: started and stopped in parallel, parents first.
 
-What a guest is, is decided in lab/; where image and hypervisor lie, in hypervisors.py; how one is brought up, in
-start.py. The channel to a guest's agent, its console and its monitor are relays of the parent's agent, so a guest in
-a guest is a guest as any other. Machines with a kernel of their own are described when a session first meets them.
+lab/ determines the parameters of guests, hypervisors.py finds images and hypervisors, and start.py starts one guest.
+The channel to a guest's agent, its console and its monitor are relays of the parent's agent, so nested guests need no
+special treatment. The facts of machines with their own kernel are stored when a session first reaches them.
 """
 
 import contextlib
@@ -32,37 +32,40 @@ from iolab.run.hosts.host_facts import asked_programs, machine_facts
 from iolab.store.folder import RunFolder, packages_digest
 
 BOOT_DEADLINE_S = 120.0
-"""An emulated guest takes 3 s on a calm host, and 10 with four others on two CPUs; on a busy one many times as long."""
+"""Time limit of a boot; an emulated guest takes 3 s on an idle host, 10 s with four others on two CPUs, and much
+longer on a busy host."""
 TOGETHER = 16
-"""Guests that are started at the same time."""
+"""Maximum number of guests that are started in parallel."""
 MOST_IN_VAIN = 3
-"""How often the same guest is started in a row without coming up; each time may take a minute."""
+"""Maximum number of consecutive failed starts of the same guest; each may take a minute."""
 OF_IMAGES = ("features", "programs")
-"""The facts that are an image's: to try and ask them takes an emulated guest longer than to boot."""
+"""Facts that depend only on the image; they are stored, because an emulated guest takes longer to read them than to
+boot."""
 FILE = "facts.json"
-"""Keeps them in the image's folder."""
+"""File in the image's folder with the facts that depend only on the image."""
 
 
 class GuestFacts:
-    """The facts of guests, and what is known of their images."""
+    """The facts of guests, and stored facts of their images."""
 
     def __init__(self, cache: Cache | None = None) -> None:
         self._cache = cache or default_cache()
         self._known: dict[str, dict[str, Json]] = {}
 
     def read(self, agent: Agent, image: str) -> dict[str, Json]:
-        """Return the facts of a guest; `image`: the digest of what it was started from; empty: not known.
+        """Return the facts of a guest; `image` is the digest of its image, or empty if the image is unknown.
 
         Raises AgentError.
         """
         known = self._of_image(image)
         facts = machine_facts(agent, known)
-        if known is None and image and None not in facts["features"].values():  # all of them could be tried
+        # Every feature test could be run.
+        if known is None and image and None not in facts["features"].values():
             self._keep(image, {name: facts[name] for name in OF_IMAGES})
         return facts
 
     def _of_image(self, image: str) -> dict[str, Json] | None:
-        """Return what is known, if it is all that is asked today."""
+        """Return the stored facts of an image if they include all facts that this version of iolab needs."""
         if image not in self._known and image:
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 stored = json.loads(self._file(image).read_text(encoding="utf-8"))
@@ -73,7 +76,7 @@ class GuestFacts:
     def _keep(self, image: str, told: dict[str, Json]) -> None:
         self._known[image] = told
         if self._cache.find(image) is not None:
-            with contextlib.suppress(OSError):  # what belongs to somebody else is not ours to write to
+            with contextlib.suppress(OSError):  # a file or folder of a different user is not written
                 write_whole(self._file(image), json.dumps(told))
 
     def _file(self, image: str) -> Path:
@@ -96,54 +99,54 @@ class Guests:
         self._running: dict[str, RunningGuest] = {}
         self._in_vain: dict[Guest, int] = {}
         self.troubles: list[Text] = []
-        """What guests that were ended could not undo, a sentence each."""
+        """Errors in the undo of stopped guests, with one sentence per error."""
         self._workers = ThreadPoolExecutor(TOGETHER, "guest")
 
     @property
     def running(self) -> tuple[str, ...]:
-        """Names of the guests that were started, each after its parent."""
+        """Names of the started guests, each after its parent."""
         return tuple(self._running)
 
     def use(self, name: str) -> GuestUse | None:
-        """Return what a guest was started with; None: it does not run."""
+        """Return the data about a running guest; None: the guest is not running."""
         found = self._running.get(name)
         return None if found is None else found.use
 
     def image_of(self, name: str) -> str:
-        """Return the digest of the image of a guest, be it on its parent's disks; empty: not known."""
+        """Return the digest of a guest's image, even if the image is on its parent's disks; empty: unknown."""
         found = self._running.get(name)
         if found is None:
             return ""
         return found.launch.image if found.launch.packages else self.image_of(found.parent)
 
     def started(self, name: str) -> RunningGuest | None:
-        """Return a guest that was started."""
+        """Return a started guest."""
         return self._running.get(name)
 
     def block_statistics(self, name: str) -> Json:
-        """Return what a guest's disks did, as its hypervisor counts it; None: it does not answer."""
+        """Return the hypervisor's statistics of a guest's disks; None: the hypervisor does not answer."""
         running = self._running[name]
         try:
             return disk_statistics(self._agents.of(running.parent), running)
         except (AgentError, MonitorError):
             return None
 
-    # Beginning and end ------------------------------------------------------------------------------------
+    # Start and stop ------------------------------------------------------------------------------------
 
     def start(self, guest: Guest, parent: str) -> "Future[tuple[CommandRecord, ...]]":
-        """Begin to start a guest; the result, the commands that did it, comes when its agent answers.
+        """Begin to start a guest; the returned result has the commands, once the guest's agent has answered.
 
-        The result raises LabError where it does not: what the hypervisor or the console said.
+        The result raises LabError, with the output of the hypervisor or console, if the start fails.
         """
         return self._workers.submit(self._try, guest, parent)
 
     def stop(self, names: Iterable[str], hung: Collection[str] = ()) -> None:
-        """End guests, and those that run on them; each undoes what it can before, and tells what it cannot.
+        """Stop guests and the guests on them; each undoes its changes first and reports errors.
 
-        Those that are `hung` are not asked to.
+        Guests in `hung` are stopped without an undo.
         """
         ending = set(names)
-        for name, running in self._running.items():  # each after its parent
+        for name, running in self._running.items():  # guests are listed after their parents
             if running.parent in ending:
                 ending.add(name)
         chosen = [self._running[name] for name in reversed(self._running) if name in ending]
@@ -156,7 +159,8 @@ class Guests:
             del self._running[running.guest.name]
 
     def _undo_in(self, chosen: Sequence[RunningGuest]) -> None:
-        """Let guests, each given before its parent, undo everything: together, but a parent after its children."""
+        """Undo all changes in guests, in parallel, but in a parent only after its children; the list has children
+        first."""
         waiting: dict[str, Future[Text]] = {}
 
         def undo(running: RunningGuest, children: Sequence[Future[Text]]) -> Text:
@@ -171,14 +175,14 @@ class Guests:
         self.troubles += [told for pending in waiting.values() if (told := pending.result())]
 
     def _try(self, guest: Guest, parent: str) -> tuple[CommandRecord, ...]:
-        """Start a guest, unless it was seen often enough that this one does not come up."""
+        """Start a guest, unless the same guest has repeatedly failed to start."""
         times = self._in_vain.get(guest, 0)
         if times == MOST_IN_VAIN:
             raise LabError(Phrase("run.guest-not-tried-again", guest=guest.name, times=times))
         try:
             records = self._start(guest, parent)
         except AgentLost:
-            raise  # the parent's: no fault of this guest
+            raise  # the parent caused the failure, not this guest
         except IolabError as error:
             self._in_vain[guest] = times + 1
             raise LabError(Phrase("run.guest-did-not-start", guest=guest.name, reason=error)) from error
@@ -221,11 +225,11 @@ class Guests:
     # Threads ----------------------------------------------------------------------------------------------
 
     def state(self, name: str) -> "Future[str | None]":
-        """Begin to read how a guest is and where its threads may run, as lab.shown.GuestThreads reads it."""
+        """Begin to read the state of a guest and the affinities of its threads, in the format of `GuestThreads`."""
         return self._workers.submit(self._state, name)
 
     def pin(self, action: PinGuest) -> "Future[tuple[CommandRecord, ...]]":
-        """Begin to put a guest's threads on CPUs of its parent."""
+        """Begin to pin a guest's threads to CPUs of its parent."""
         return self._workers.submit(self._pin, action)
 
     def _state(self, name: str) -> str | None:
@@ -238,17 +242,17 @@ class Guests:
 
 
 ALIVE_DEADLINE_S = 3.0
-"""An emulated guest on a busy host answers within a second; a dead one is not waited for longer [s]."""
+"""Time limit for an answer; an emulated guest on a busy host answers within a second [s]."""
 UNDO_DEADLINE_S = 15.0
-"""Under emulation an undo takes up to half a second; the end does not wait for ever [s]."""
+"""Time limit of an undo, which takes up to half a second under emulation [s]."""
 SHOWN = 3
-"""Failures that are reported in full."""
+"""Maximum number of failures that are reported in full."""
 
 
 def undo_before_end(agent: Agent) -> Text:
-    """Let a guest that is about to end undo everything; return what it could not, in words, or nothing.
+    """Let a guest undo all changes before it is stopped; return its errors as text, or an empty text.
 
-    Of one that is gone, or does not answer, nothing is known, and nothing is waited for.
+    A guest that is gone or does not answer is skipped.
     """
     if agent.gone:
         return ""
@@ -269,16 +273,16 @@ def undo_before_end(agent: Agent) -> Text:
 
 
 class MachineDescriptions:
-    """The descriptions in a run's folder."""
+    """The stored descriptions of machines in a run folder."""
 
     def __init__(self, folder: RunFolder, agents: Agents, hosts: Mapping[str, Mapping[str, Json]]) -> None:
-        """`hosts`: the facts of other hosts that were read before the run, by machine."""
+        """Create the store; `hosts` has the facts of other hosts that were read before the run, by machine."""
         self._folder, self._agents, self._hosts = folder, agents, hosts
         self._guest_facts = GuestFacts()
         self._described = {HERE}
 
     def store(self, guests: Guests) -> None:
-        """Describe the machines that have not been described yet. Raises AgentError."""
+        """Store the facts of machines that are not stored yet. Raises AgentError."""
         for kernel in self._agents:
             if kernel not in self._described:
                 self._folder.write_machine(kernel, self._description(kernel, guests))

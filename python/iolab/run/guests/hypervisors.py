@@ -1,4 +1,4 @@
-"""How a guest is started on its parent: which hypervisor, and its words. boot_sources.py finds what it starts from."""
+"""Determine the hypervisor of a guest on its parent, and its command line; boot.py has the boot files."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -24,29 +24,31 @@ from iolab.run.guests.xen_domains import is_guest, prepare_dom0
 
 QEMU = "qemu-system-x86_64"
 MODULES_TIMEOUT_MS = 180_000
-"""A second on a calm computer, under emulation ten, on a busy one many times as long."""
+"""Time limit for loading modules, which takes a second on an idle host, ten under emulation, and far longer on a busy
+host."""
 TRUSTED_CLOCK = ("clocksource=tsc", "tsc=reliable")
-"""Below an emulated computer a guest's kernel doubts its clock, and loses time in watching it."""
+"""Kernel arguments that make a guest trust the TSC: inside an emulated machine, its kernel would distrust the TSC and
+lose time with the clock watchdog."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a guest is started on its parent."""
+    """The start parameters of a guest on its parent."""
 
     argv: tuple[str, ...]
-    """The hypervisor's command, or the toolstack's."""
+    """Command of the hypervisor or of its toolstack."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Beside the agent's own."""
+    """Additional environment variables."""
     files: tuple[Json, ...] = ()
-    """What the agent opens for it, for process.start."""
+    """Files that the agent opens for the hypervisor, as in the request process.start."""
     own_user: OwnUser | None = None
-    """With what it runs as a user of its own; None: as root."""
+    """Dedicated user of the hypervisor; None: root."""
     configuration: str = ""
-    """Of a domain: what is in the file that the command names."""
+    """Content of the configuration file that a Xen domain's command names; a QEMU guest has none."""
     folder: str
-    """Its scratch folder."""
+    """Scratch folder of the guest."""
     channel: str = ""
-    """Socket of the guest's agent; a domain has none of these: its agent is behind its console."""
+    """Socket of the guest's agent; empty for a domain, whose agent uses its console."""
     console: str = ""
     """Socket of the serial line."""
     monitor: str = ""
@@ -54,48 +56,48 @@ class Launch:
     accel: str
     """kvm, tcg or xen."""
     untold: Text = ""
-    """Why it is not known whether KVM works there, where a boot did not show it."""
+    """Reason why it is unknown whether KVM works; empty unless a test boot gave no result."""
     version: str
-    """Of the hypervisor."""
+    """Version of the hypervisor."""
     image: str
-    """Digest of the image; of a nested guest its flavour."""
+    """Digest of the image; for a nested guest its flavour."""
     packages: tuple[str, ...]
-    """Those of the image as name=version; empty: the parent's own."""
+    """Packages in the image as name=version; empty: the same as in the parent's image."""
     nested: bool = False
-    """Its parent is itself a guest."""
+    """Whether the parent is itself a guest."""
 
 
 FindEmulator = Callable[[Guest], Emulator]
-"""Finds the QEMU of a guest on this computer."""
+"""Function that finds QEMU for a guest on the local host."""
 
 
 @dataclass
 class Hypervisors:
-    """What starts guests on every parent."""
+    """The hypervisors on all parents."""
 
     agents: Agents
-    """Of the parents."""
+    """Agents of the parents."""
     find: Find = field(default_factory=lambda: find_here)
-    """For guests on this computer."""
+    """Function that finds the boot files of guests on the local host."""
     emulator: FindEmulator = field(default_factory=lambda: find_emulator)
-    """Likewise."""
+    """Function that finds QEMU for guests on the local host."""
     probe: bool = True
-    """Whether a guest may be booted to find out what works."""
+    """Whether a test guest may be booted to determine the accelerator."""
     _probing: Lock = field(default_factory=Lock)
 
     def prepare(self, guest: Guest, parent: str) -> Launch:
-        """Make a scratch folder for a guest and return how it is started.
+        """Create a scratch folder for a guest and return its start parameters.
 
         Raises:
-            UnsupportedError: image or hypervisor are missing.
-            Refused: the parent's agent could not make the folder.
+            UnsupportedError: the image or the hypervisor is missing.
+            Refused: the parent's agent could not create the folder.
         """
         agent = self.agents.of(parent)
         prepare = self._domain if guest.engine == "xen" else self._machine
         return prepare(agent, guest, parent)
 
     def _machine(self, agent: Agent, guest: Guest, parent: str) -> Launch:
-        """Return how QEMU is started."""
+        """Return the start parameters of a QEMU guest."""
         source = source_of(agent, guest, parent, self.find)
         emulator = self._emulator(agent, guest, parent)
         accel, untold = self.accelerator(guest, parent, source, emulator)
@@ -129,7 +131,7 @@ class Hypervisors:
         )
 
     def _domain(self, agent: Agent, guest: Guest, parent: str) -> Launch:
-        """Return how a Xen domain is made."""
+        """Return the start parameters of a Xen domain."""
         version = prepare_dom0(agent, parent)
         source = source_of(agent, guest, parent, self.find)
         folder = agent.ask(FolderMade, "folder.create", {"name": guest.name}).path
@@ -145,12 +147,12 @@ class Hypervisors:
         )
 
     def _emulator(self, agent: Agent, guest: Guest, parent: str) -> Emulator:
-        """Return the QEMU that a guest is started with: on other kernels than this computer's their own."""
+        """Return the QEMU of a guest; each kernel other than the local host's has a separate QEMU."""
         if parent == HERE:
             return self.emulator(guest)
         if not is_guest(agent):
             return _emulator_of(agent, guest, parent, Phrase("run.install-qemu-on-parent", parent=parent))
-        # Each time: the parent may have been started again.
+        # The modules are loaded for each guest, because the parent may have been restarted.
         loaded = agent.run(PARENT_COMMAND, timeout_ms=MODULES_TIMEOUT_MS)
         if loaded.timed_out:
             raise UnsupportedError(
@@ -161,12 +163,13 @@ class Hypervisors:
     def accelerator(
         self, guest: Guest, parent: str, source: Source, emulator: Emulator
     ) -> tuple[Accelerator, Text]:
-        """Return what a guest uses: what was found to work, as far as the experiment leaves it open.
+        """Return the accelerator of a guest, according to the experiment and the test boot.
 
-        The second is why it is not known what works, where no boot showed it.
+        The second value is the reason why it is unknown whether KVM works; it is empty unless the test boot gave no
+        result.
 
         Raises:
-            UnsupportedError: it asks for KVM where no kernel boots with it.
+            UnsupportedError: the experiment requires KVM, but no kernel boots with it.
         """
         if guest.accel == "tcg" or not self.probe:
             return ("kvm" if guest.accel == "kvm" else "tcg"), ""
@@ -184,17 +187,17 @@ class Hypervisors:
         facts = agent.run(("uname", "-n", "-r", "-m")).stdout.strip()
         above = agent.run(("grep", "-m1", "model name", "/proc/cpuinfo")).stdout.strip()
         identity = (facts, above, parent, ".".join(map(str, emulator.version)), source.kernel)
-        with self._probing:  # guests that start together ask together
+        with self._probing:  # guests that start in parallel share one test boot
             return find_accelerator(
                 agent, identity, _program(emulator), source.boot.kernel, nested=is_guest(agent)
             )
 
 
 def functions_of(agent: Agent, guest: Guest) -> dict[FunctionBackend, str]:
-    """Return where the virtual functions are on the parent that a guest is given.
+    """Return the PCI addresses of a guest's virtual functions on the parent.
 
     Raises:
-        UnsupportedError: one is not there.
+        UnsupportedError: a function does not exist.
     """
     found: dict[FunctionBackend, str] = {}
     for nic in guest.nics:
@@ -215,10 +218,10 @@ def functions_of(agent: Agent, guest: Guest) -> dict[FunctionBackend, str]:
 
 
 def find_emulator(guest: Guest) -> Emulator:
-    """Return the QEMU of a guest on this computer.
+    """Return the QEMU of a guest on the local host.
 
     Raises:
-        UnsupportedError: there is none.
+        UnsupportedError: no QEMU was found.
     """
     newer = any(NICS[nic.kind].newer_qemu for nic in guest.nics)
     return find_qemu(NEWER) if newer else find_qemu()
@@ -229,10 +232,10 @@ def _program(emulator: Emulator) -> tuple[str, ...]:
 
 
 def _emulator_of(agent: Agent, guest: Guest, parent: str, advice: Text) -> Emulator:
-    """Return the QEMU that a parent has.
+    """Return the QEMU on a parent.
 
     Raises:
-        UnsupportedError: it has none.
+        UnsupportedError: no QEMU was found.
     """
     shown = agent.run((QEMU, "--version")).stdout
     words = shown.partition(" version ")[2].split()

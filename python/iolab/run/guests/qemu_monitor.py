@@ -1,4 +1,4 @@
-"""The monitor of a running QEMU (QMP): its greeting, its commands, the threads of its CPUs."""
+"""Client of a running QEMU's monitor (QMP): greeting, commands, and the threads of its CPUs."""
 
 import asyncio
 import contextlib
@@ -19,45 +19,45 @@ from iolab.locale import Phrase
 
 
 class MonitorError(Exception):
-    """The hypervisor does not answer, or not as it should."""
+    """The hypervisor does not answer, or the answer is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorReading:
-    """One inquiry."""
+    """The result of one query."""
 
     status: str
     """Run state: running, paused, ..."""
     vcpus: Mapping[int, int]
-    """Virtual CPU to the parent's thread that runs it."""
+    """Thread ID on the parent of each virtual CPU."""
     kvm: bool
-    """Whether hardware virtualisation is used."""
+    """Whether the guest uses hardware virtualisation."""
     version: str
-    """Of QEMU."""
+    """Version of QEMU."""
 
 
 INQUIRY_DEADLINE_S = 30.0
-"""QEMU answers in milliseconds; a stopped one never."""
+"""Time limit of an answer; QEMU answers in milliseconds, a stopped QEMU never."""
 OPEN_TIMEOUT_MS = 2_000
 BUFFER_BYTES = 65_536
 Answer = TypeVar("Answer")
 
 
 def inquire(parent: Agent, relay: str, path: str) -> MonitorReading:
-    """Ask a guest's monitor how it is and which threads run its CPUs.
+    """Query the run state and the threads of the virtual CPUs from a guest's monitor.
 
     Raises:
-        MonitorError: it does not answer.
+        MonitorError: the monitor does not answer.
         AgentError: the relay could not be opened.
     """
     return _session(parent, relay, path, _ask)
 
 
 def block_statistics(parent: Agent, relay: str, path: str) -> Json:
-    """Ask a guest's monitor what its disks did.
+    """Query the disk statistics from a guest's monitor.
 
     Raises:
-        MonitorError: it does not answer.
+        MonitorError: the monitor does not answer.
         AgentError: the relay could not be opened.
     """
     return _session(parent, relay, path, _ask_disks)
@@ -66,7 +66,7 @@ def block_statistics(parent: Agent, relay: str, path: str) -> Json:
 def _session(
     parent: Agent, relay: str, path: str, ask: Callable[[socket.socket], Coroutine[None, None, Answer]]
 ) -> Answer:
-    """Open the monitor and let `ask` speak to it."""
+    """Open a guest's monitor and call `ask` with it."""
     transport = RelayedTransport(parent, relay, at_socket(path), timeout_ms=OPEN_TIMEOUT_MS)
     ours, theirs = socket.socketpair()
     pumps = [threading.Thread(target=pump, args=(transport, ours), daemon=True) for pump in (_in, _out)]
@@ -80,7 +80,7 @@ def _session(
         transport.close(INQUIRY_DEADLINE_S)
         for end in (ours, theirs):
             with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads it
+                end.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads from the socket
             end.close()
 
 
@@ -116,7 +116,7 @@ async def _ask(end: socket.socket) -> MonitorReading:
 
 
 def _in(transport: RelayedTransport, end: socket.socket) -> None:
-    """Pass on what the monitor says."""
+    """Forward the monitor's output to the library."""
     with contextlib.suppress(OSError):
         while (line := transport.receive()) is not None:
             end.sendall(line.encode() + b"\n")
@@ -124,15 +124,15 @@ def _in(transport: RelayedTransport, end: socket.socket) -> None:
 
 
 def _out(transport: RelayedTransport, end: socket.socket) -> None:
-    """Pass on what the library says: objects without an end of line."""
+    """Forward the library's output, JSON objects without line ends, to the monitor."""
     decoder, waiting = json.JSONDecoder(), ""
     with contextlib.suppress(OSError, AgentError, UnicodeDecodeError):
         while data := end.recv(BUFFER_BYTES):
-            waiting = (waiting + data.decode("ascii")).lstrip()  # json.dumps writes nothing else
+            waiting = (waiting + data.decode("ascii")).lstrip()  # json.dumps writes only ASCII characters
             while waiting:
                 try:
                     message, length = decoder.raw_decode(waiting)
                 except json.JSONDecodeError:
-                    break  # the rest is still to come
+                    break  # the rest of the object is still missing
                 transport.send(json.dumps(message))
                 waiting = waiting[length:].lstrip()

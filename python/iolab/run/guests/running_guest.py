@@ -1,4 +1,7 @@
-"""A virtual machine that was started: what its console says, how it is, where its threads run. It is not ended here."""
+"""A started virtual machine: its console output, its state, and the CPUs of its threads.
+
+The module does not stop virtual machines.
+"""
 
 import json
 import threading
@@ -23,7 +26,7 @@ from iolab.run.guests.switches import Switch
 from iolab.run.guests.xen_domains import XL_TIMEOUT_MS, domain_state
 
 WORDS_LINES = 12
-"""Of a console, in messages."""
+"""Maximum number of console lines in messages."""
 PANIC = "Kernel panic"
 PANIC_GRACE_S = 0.5
 
@@ -33,32 +36,32 @@ class RunningGuest:
     """A guest that was started."""
 
     guest: Guest
-    """As wanted."""
+    """The requested parameters."""
     parent: str
-    """The kernel that it runs on."""
+    """Kernel on which the guest runs."""
     launch: Launch
-    """How it was started."""
+    """The start parameters."""
     pid: int = 0
-    """Of the hypervisor, on the parent; a domain has none there."""
+    """Process ID of the hypervisor on the parent; a Xen domain has no process there."""
     switches: Mapping[str, Switch] = field(default_factory=dict)
-    """The switch of each card that has one, by the card's name."""
+    """User-space switches of the guest's NICs, by NIC name."""
     use: GuestUse | None = None
-    """Known when its agent has answered."""
+    """Data about the running guest; available after the guest's agent has answered."""
     console: RelayedTransport | None = None
-    """Its serial line."""
+    """Serial line of the guest."""
     channel: RelayedTransport | None = None
-    """To its agent."""
+    """Channel to the guest's agent."""
     panic: str = ""
-    """What its kernel said when it gave up."""
+    """Panic message of the guest's kernel."""
 
     @property
     def process(self) -> str:
-        """Return the id of the hypervisor's process."""
+        """Return the ID of the hypervisor's process."""
         return process_id(self.guest.name)
 
     @property
     def start(self) -> GuestStart:
-        """Return what it was started with."""
+        """Return the start parameters."""
         switches = (
             SwitchStart(card, one.netns, one.argv, one.environment) for card, one in self.switches.items()
         )
@@ -73,17 +76,17 @@ class RunningGuest:
         )
 
     def words(self) -> Text:
-        """Return the console's last lines; those of a panic begin with it."""
+        """Return the last lines of the console; after a panic, the lines from the start of the panic."""
         lines = [] if self.console is None else [line for line in list(self.console.noise) if line.strip()]
         panic = next((number for number, line in enumerate(lines) if PANIC in line), None)
         shown = lines[-WORDS_LINES:] if panic is None else lines[panic : panic + WORDS_LINES]
         return Phrase("run.console-last-lines", lines="\n".join(shown)) if shown else ""
 
     def watch(self, line: str) -> None:
-        """Look at a line of the console: a panic is reported at once, not when somebody waits in vain."""
+        """Check a console line: a panic is reported immediately, without waiting for a time-out."""
         if PANIC in line:
             self.panic = line.strip()
-            # What follows on the console says why; the hypervisor ends a panicked guest in a moment.
+            # The following console lines show the cause; the hypervisor ends a panicked guest shortly afterwards.
             threading.Timer(PANIC_GRACE_S, self._end_channel).start()
 
     def _end_channel(self) -> None:
@@ -92,7 +95,7 @@ class RunningGuest:
 
 
 def read_state(agent: Agent, running: RunningGuest) -> str | None:
-    """Return how a guest is and where its threads may run, as lab.shown.GuestThreads reads it."""
+    """Return the state of a guest and the affinities of its threads, in the format of lab.readback's GuestThreads."""
     if running.guest.engine == "xen":
         return domain_state(agent, running.guest.name)
     try:
@@ -107,10 +110,10 @@ def read_state(agent: Agent, running: RunningGuest) -> str | None:
 
 
 def pin_threads(agent: Agent, running: RunningGuest, action: PinGuest) -> tuple[CommandRecord, ...]:
-    """Put a guest's threads on CPUs of its parent; return the commands that did it, with whose thread each moved.
+    """Pin a guest's threads to CPUs of its parent; return the commands, with the name of each thread.
 
     Raises:
-        LabError: it cannot be done.
+        LabError: pinning failed.
     """
     found = Found(guest=running.guest)
     if running.guest.engine != "xen":
@@ -151,24 +154,24 @@ def _threads(agent: Agent, running: RunningGuest) -> dict[int, str]:
 
 
 def has_monitor(running: RunningGuest | None) -> bool:
-    """Tell whether a guest's hypervisor can be asked: QEMU."""
+    """Whether a guest's hypervisor has a monitor, as QEMU does."""
     return running is not None and bool(running.launch.monitor)
 
 
 def disk_statistics(agent: Agent, running: RunningGuest) -> Json:
-    """Return what a guest's disks did, as QEMU counts it.
+    """Return QEMU's statistics of a guest's disks.
 
     Raises:
-        MonitorError: it does not answer.
+        MonitorError: the monitor does not answer.
         AgentError: the relay could not be opened.
     """
-    from iolab.run.guests.qemu_monitor import block_statistics  # asyncio and TLS are slow to load
+    from iolab.run.guests.qemu_monitor import block_statistics  # asyncio and TLS are slow to import
 
     return block_statistics(agent, f"{running.guest.name}:monitor", running.launch.monitor)
 
 
 def _inquire(agent: Agent, running: RunningGuest) -> MonitorReading:
-    from iolab.run.guests.qemu_monitor import inquire  # asyncio and TLS are slow to load
+    from iolab.run.guests.qemu_monitor import inquire  # asyncio and TLS are slow to import
 
     return inquire(agent, f"{running.guest.name}:monitor", running.launch.monitor)
 
@@ -178,16 +181,16 @@ LIST = ("ps", "-e", "-L", "-o", "pid=,tid=,comm=")
 
 @dataclass(frozen=True, slots=True)
 class Affinities:
-    """Where a guest's threads may run."""
+    """The CPU affinities of a guest's threads."""
 
     vcpus: list[list[int]]
     """The parent's CPUs of each virtual CPU, in order."""
     carriers: list[list[int]]
-    """Those of each other thread: vhost, switches, the hypervisor's main loop and workers."""
+    """The parent's CPUs of each other thread: vhost, switches, the hypervisor's main loop and workers."""
 
 
 def threads_of(agent: Agent, pid: int, switches: Collection[int] = ()) -> dict[int, str]:
-    """Return the threads of a hypervisor, and of the kernel's vhost and the switches that work for it, by thread id."""
+    """Return the threads of a hypervisor, with its vhost threads and switches, by thread ID."""
     found: dict[int, str] = {}
     lines = agent.run(LIST).stdout.splitlines()
     with understood(agent.name, Phrase("agent.threads-of-guest")):
@@ -199,7 +202,7 @@ def threads_of(agent: Agent, pid: int, switches: Collection[int] = ()) -> dict[i
 
 
 def affinities(agent: Agent, vcpus: Mapping[int, int], threads: Mapping[int, str]) -> Affinities:
-    """Read where threads may run; one that has ended meanwhile is left out."""
+    """Read the affinities of threads; threads that have exited are omitted."""
     order = [vcpus[number] for number in sorted(vcpus)]
     others = [thread for thread in threads if thread not in order]
     shown = agent.run_all([(("taskset", "-c", "-p", str(thread)), None) for thread in [*order, *others]])
@@ -216,7 +219,7 @@ def record_of(
     exit_status: int | None = None,
     duration_ns: int = 0,
 ) -> CommandRecord:
-    """Return the record of a command of a machine; without a status it is still under way."""
+    """Return the record of a machine's command; without a status, the command is still running."""
     return CommandRecord(
         machine=machine,
         kernel=kernel,

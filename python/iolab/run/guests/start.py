@@ -1,6 +1,6 @@
-"""One guest: its hypervisor started, its console and channel opened, why it did not come up; its end.
+"""Start one guest (hypervisor, console, channel), diagnose failed starts, and stop it.
 
-A domain's end is journalled by its parent's agent, which supervises every other hypervisor.
+The parent's agent journals the destruction of a domain; it supervises all other hypervisors as processes.
 """
 
 import contextlib
@@ -19,22 +19,23 @@ from iolab.run.guests.switches import END_DEADLINE_S, ended, how, start_switches
 from iolab.run.guests.xen_domains import console_of, create_domain, destroy_domain
 
 NESTED_BOOT_DEADLINE_S = 240.0
-"""Emulation inside emulation takes a minute; so does Dom0 on a busy host, emulated."""
+"""Time limit of a boot under nested emulation, which takes a minute, as does the boot of an emulated Dom0 on a busy
+host."""
 START_TIMEOUT_MS = 10_000
 SOCKET_TIMEOUT_MS = 500
-"""QEMU makes its sockets within 100 ms; after each wait it is asked whether QEMU still runs."""
+"""Maximum wait for QEMU's sockets, which appear within 100 ms; after each wait, the QEMU process is checked."""
 SOCKET_TRIES = 40
 END_WAIT_MS = 2_000
-"""The hypervisor of a panicked guest ends within a second."""
+"""Maximum wait for a panicked guest's hypervisor to exit; it normally exits within a second."""
 
 
 def launched(agent: Agent, guest: Guest, parent: str, launch: Launch) -> RunningGuest:
-    """Start the hypervisor of a guest, or make the domain.
+    """Start the hypervisor of a guest, or create the domain.
 
     Raises:
-        AgentError: it cannot be started.
-        LabError: a switch of it did not come up.
-        UnsupportedError: xl refused.
+        AgentError: the hypervisor cannot be started.
+        LabError: a switch of the guest did not start.
+        UnsupportedError: xl failed.
     """
     running = RunningGuest(guest=guest, parent=parent, launch=launch)
     try:
@@ -66,9 +67,9 @@ def connect(agent: Agent, running: RunningGuest, boot_deadline_s: float) -> Agen
     """Open the console and the channel of a guest, and wait for its agent's greeting.
 
     Raises:
-        AgentError: it does not answer.
-        LabError: its hypervisor ended.
-        UnsupportedError: it has no console.
+        AgentError: the agent does not answer.
+        LabError: the hypervisor exited.
+        UnsupportedError: the domain has no console.
     """
     name, launch = running.guest.name, running.launch
     if running.guest.engine == "xen":
@@ -87,7 +88,7 @@ def connect(agent: Agent, running: RunningGuest, boot_deadline_s: float) -> Agen
 
 
 def patience_s(running: RunningGuest, usual_s: float) -> float:
-    """Return how long a guest may take until its agent answers [s]."""
+    """Return the time within which a guest's agent must answer [s]."""
     long = running.launch.nested or "xen" in (running.guest.engine, running.guest.image)
     return NESTED_BOOT_DEADLINE_S if long else usual_s
 
@@ -104,7 +105,7 @@ def _relay(agent: Agent, running: RunningGuest, role: str, path: str, **options:
 
 
 def autopsy(agent: Agent, running: RunningGuest, error: Exception, boot_deadline_s: float) -> Text:
-    """Clear a guest away that did not come up; return what is known of why."""
+    """Remove a guest that failed to start; return the known reasons."""
     said: Text = error.args[0] if isinstance(error, IolabError) else str(error)
     if isinstance(error, AgentLost) and running.channel is not None:
         gone = running.channel.ended
@@ -120,19 +121,21 @@ def autopsy(agent: Agent, running: RunningGuest, error: Exception, boot_deadline
 
 
 def end(guests: list[tuple[Agent, RunningGuest]]) -> None:
-    """End guests of these agents, with their switches and scratch folders; what is gone already is passed over."""
+    """Stop the guests of these agents, and remove their switches and scratch folders; missing guests are ignored."""
     stop_together((agent, one.process) for agent, one in guests if one.guest.engine == "qemu")
     for agent, running in guests:
         if running.guest.engine == "xen":
             with contextlib.suppress(Refused, AgentLost):
                 destroy_domain(agent, running.guest.name)
         stop_switches(agent, running.guest.name, running.switches)
-        with contextlib.suppress(Refused, AgentLost):  # there was none, or it goes with the parent
+        with contextlib.suppress(
+            Refused, AgentLost
+        ):  # the folder never existed, or is removed with the parent
             agent.call("folder.delete", {"name": running.guest.name})
 
 
 def _told(ending: ProcessEnded) -> Text:
-    """Return how a hypervisor ended, in words."""
+    """Return the exit status of a hypervisor as text for a message."""
     said = ending.stderr.strip()[-500:]
     advice = Phrase("run.give-less-memory") if "Cannot allocate memory" in said else ""
     ended_so = Phrase("run.hypervisor-ended", ending=how(ending))
@@ -141,7 +144,7 @@ def _told(ending: ProcessEnded) -> Text:
 
 
 def _silent(launch: Launch) -> Phrase:
-    """Return that a guest's console shows nothing, and what may be the reason."""
+    """Return a message with possible reasons why a guest's console shows nothing."""
     if launch.accel != "kvm":
         return Phrase("run.console-shows-nothing")
     if launch.untold:

@@ -1,4 +1,4 @@
-"""Switches in user space that carry guests' cards: started, pinned, ended; and processes that an agent supervises."""
+"""User-space switches for guests' NICs: start, pin, stop; and processes that an agent supervises."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,31 +15,32 @@ END_DEADLINE_S = 10.0
 START_TIMEOUT_MS = 10_000
 WAIT_MS = 50
 TRIES = 1200
-"""It makes its socket within a second, on a busy computer within many; after each wait it is asked whether it runs."""
+"""Number of waits for the socket, which appears within a second, or within many seconds on a busy host; after each wait
+the process is checked."""
 ADVICE = Phrase("run.install-dpdk-drivers")
 ALLOWED = ("grep", "-h", "Cpus_allowed_list:", "/proc/self/status")
-"""Shows on which CPUs programs of the agent may run."""
+"""Command that shows the CPUs on which the agent's programs may run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A switch that was started."""
+    """A started switch."""
 
     pid: int
-    """On the guest's parent."""
+    """Process ID on the guest's parent."""
     netns: str | None
-    """Network namespace that it is in."""
+    """Network namespace of the switch."""
     argv: tuple[str, ...]
-    """Its command."""
+    """Command of the switch."""
     environment: Mapping[str, str]
-    """Beside the agent's own."""
+    """Additional environment variables."""
 
 
 def start_switches(agent: Agent, guest: Guest, folder: str) -> dict[str, Switch]:
-    """Start the switches of a guest; return each card's when all have made their sockets.
+    """Start the switches of a guest; return the switch of each NIC when all sockets exist.
 
     Raises:
-        LabError: one did not come up; none is left then.
+        LabError: a switch did not start; the others are stopped.
     """
     cards = switched(guest)
     if not cards:
@@ -58,7 +59,7 @@ def start_switches(agent: Agent, guest: Guest, folder: str) -> dict[str, Switch]
 
 
 def stop_switches(agent: Agent, guest: str, cards: Iterable[str]) -> None:
-    """End the switches of these cards; what is gone already is passed over."""
+    """Stop the switches of these NICs; missing switches are ignored."""
     stop_together((agent, switch_id(guest, name)) for name in cards)
 
 
@@ -72,7 +73,7 @@ def _start(
             switch_id(guest, nic.name),
             argv,
             netns=backend.netns,
-            environment=environment,  # what it keeps there goes with the guest
+            environment=environment,  # the switch's files are removed with the guest
             timeout_ms=START_TIMEOUT_MS,
         )
     except Refused as error:
@@ -95,7 +96,7 @@ def _await_socket(agent: Agent, guest: str, nic: GuestNic, path: str) -> None:
 
 
 def _told(ending: ProcessEnded) -> Text:
-    """Return how a switch ended, in its own words where they say so."""
+    """Return the reason why a switch exited, from its own output if possible."""
     lines = [line.strip() for line in f"{ending.stderr}\n{ending.stdout}".splitlines()]
     said = "; ".join(line for line in lines if any(word in line.lower() for word in COMPLAINTS))[:WORDS]
     ended_so = Phrase("run.program-ended", program=PROGRAM, ending=how(ending))
@@ -104,7 +105,7 @@ def _told(ending: ProcessEnded) -> Text:
 
 
 def ended(agent: Agent, process: str, timeout_ms: int) -> ProcessEnded | None:
-    """Return how a process ended, within a time; None: it runs, or nobody can tell."""
+    """Return the exit status of a process within a time limit; None: the process runs, or its state is unknown."""
     try:
         return agent.wait(process, timeout_ms)
     except (Refused, AgentLost):
@@ -112,7 +113,7 @@ def ended(agent: Agent, process: str, timeout_ms: int) -> ProcessEnded | None:
 
 
 def how(end: ProcessEnded) -> Text:
-    """Return how a process ended, in words."""
+    """Return the exit status of a process as text."""
     return (
         Phrase("run.ended-by-signal", signal=end.signal)
         if end.signal is not None
@@ -121,7 +122,7 @@ def how(end: ProcessEnded) -> Text:
 
 
 def stop_together(processes: Iterable[tuple[Agent, str]]) -> None:
-    """End processes of several agents; what is gone already is passed over."""
+    """Stop processes of several agents; missing ones are ignored."""
     params = [(agent, {"id": process, "grace_ms": GRACE_MS}) for agent, process in processes]
     for pending in [agent.begin("process.stop", one) for agent, one in params]:
         try:
@@ -133,4 +134,4 @@ def stop_together(processes: Iterable[tuple[Agent, str]]) -> None:
 COMPLAINTS = ("unable", "cannot", "failed", "invalid", "error", "cause")
 WORDS = 500
 NO_DRIVER = "Unable to parse device"
-"""What DPDK says of a device for which it has no driver."""
+"""DPDK's message that a device has no driver."""

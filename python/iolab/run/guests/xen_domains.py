@@ -1,6 +1,7 @@
-"""Xen domains: made with xl on a parent that runs Xen, which is itself Dom0; consoles lead to their agents.
+"""Xen domains, created with xl on a parent that is Dom0; their agents communicate through their consoles.
 
-The parent may be a guest of ours, another host or this computer: only who starts Xen's services differs.
+The parent is a guest of the lab, a remote host or the local host; these three cases differ only in who starts Xen's
+services.
 """
 
 import json
@@ -16,15 +17,16 @@ from iolab.lab.hosts.facts import cpu_list
 from iolab.locale import Phrase, Text
 
 CREATE_TIMEOUT_MS = 180_000
-"""Making a domain takes 4 s in an emulated Dom0 on a calm host, on a very busy one over a minute."""
+"""Time limit of creating a domain: 4 s in an emulated Dom0 on an idle host, more than a minute on a very busy one."""
 XL_TIMEOUT_MS = 60_000
-"""A question to xl takes half a second there, and ten on a very busy host."""
+"""Time limit of an xl query, which takes half a second in an emulated Dom0 on an idle host, and ten seconds on a very
+busy host."""
 LOOK = (
     "grep -qs control_d /proc/xen/capabilities || "
     '{ echo "it does not run Xen, or is not its Dom0" >&2; exit 1; }; '
     'command -v xl >/dev/null || { echo "it has no xl, which is in the package xen-utils" >&2; exit 1; }'
 )
-"""Changes nothing."""
+"""Script that checks that a machine is a Dom0 with xl; otherwise it prints what is missing."""
 NO_XEN_ADVICE = Phrase("run.xen-needs-xen-parent")
 SERVICES_ADVICE = Phrase("run.start-xen-services")
 TTY_TRIES = 100
@@ -32,16 +34,16 @@ TTY_PAUSE_S = 0.1
 
 
 def prepare_dom0(agent: Agent, parent: str) -> str:
-    """Make a parent ready for domains; return its version of Xen.
+    """Prepare a parent for domains; return its version of Xen.
 
     Raises:
-        UnsupportedError: it does not run Xen.
+        UnsupportedError: the parent does not run Xen.
     """
     looked = agent.run(("sh", "-c", LOOK), timeout_ms=CREATE_TIMEOUT_MS)
     _demand(looked, parent, NO_XEN_ADVICE)
     for argv in dom0_commands(nested=is_guest(agent)):
         begun = agent.run(argv, timeout_ms=CREATE_TIMEOUT_MS)
-        if argv is not LOAD:  # a kernel may have them built in
+        if argv is not LOAD:  # the modules may be built into the kernel
             _demand(begun, parent, Phrase("run.xen-services-did-not-start"))
     shown = agent.run(("xl", "info", "xen_version"), timeout_ms=CREATE_TIMEOUT_MS)
     _demand(shown, parent, SERVICES_ADVICE)
@@ -57,15 +59,15 @@ def _demand(done: CommandResult, parent: str, advice: Text) -> None:
 
 
 def is_guest(agent: Agent) -> bool:
-    """Tell whether an agent is the init of a guest of ours."""
+    """Whether an agent is the init process of a guest of the lab."""
     return "machine" in agent.hello.capabilities
 
 
 def create_domain(agent: Agent, name: str, argv: tuple[str, ...], configuration: str) -> None:
-    """Make a domain by a command whose last word is the file of its configuration; its end is journalled before.
+    """Create a domain with a command whose last word is the configuration file; first journal the domain's destruction.
 
     Raises:
-        UnsupportedError: there is a domain of that name, or xl refused; its words.
+        UnsupportedError: the domain already exists, or xl failed; the error has xl's message.
     """
     if agent.run(("xl", "domid", name), timeout_ms=XL_TIMEOUT_MS).succeeded:
         raise UnsupportedError(Phrase("run.domain-name-taken", name=name))
@@ -90,30 +92,30 @@ def console_of(agent: Agent, guest: str) -> str:
     """Return the terminal of a domain's console.
 
     Raises:
-        UnsupportedError: it has none.
+        UnsupportedError: the domain has no console.
     """
     domain = agent.run(("xl", "domid", guest), timeout_ms=XL_TIMEOUT_MS).stdout.strip()
     for _ in range(TTY_TRIES):
         shown = agent.run(("xenstore-read", f"/local/domain/{domain}/console/tty"), timeout_ms=XL_TIMEOUT_MS)
         if shown.succeeded and shown.stdout.startswith("/"):
             return shown.stdout.strip()
-        time.sleep(TTY_PAUSE_S)  # xenconsoled tells nobody when it has made it
+        time.sleep(TTY_PAUSE_S)  # xenconsoled does not report when the console is ready
     raise UnsupportedError(Phrase("run.domain-without-console", guest=guest))
 
 
 def destroy_domain(agent: Agent, guest: str) -> None:
-    """End a domain, or what was made of it; harmless where there is nothing."""
+    """Destroy a domain or its remains; do nothing if there is no such domain."""
     agent.undo(keys=[domain_key(guest)])
 
 
 def domain_state(agent: Agent, guest: str) -> str | None:
-    """Return how a domain is and where its CPUs may run, as lab.shown.GuestThreads reads it."""
+    """Return the state of a domain and the affinities of its CPUs, in the format of lab.readback's GuestThreads."""
     shown = agent.run(("xl", "vcpu-list", guest), timeout_ms=XL_TIMEOUT_MS)
     lines = [line.split() for line in shown.stdout.splitlines()[1:]] if shown.succeeded else []
     if not lines:
         return None
     with understood(agent.name, Phrase("agent.virtual-cpus-of", guest=guest)):
-        # NAME ID VCPU CPU STATE TIME HARD / SOFT, and STATE such as -b- or --p.
+        # NAME ID VCPU CPU STATE TIME HARD / SOFT, with STATE such as -b- or --p.
         status = "paused" if "p" in lines[0][4] else "running"
         anywhere = any(line[6] == ANYWHERE for line in lines)
         asked = ("xl", "info", "nr_cpus")
@@ -123,5 +125,5 @@ def domain_state(agent: Agent, guest: str) -> str | None:
 
 
 def domain_key(guest: str) -> str:
-    """Return the journal key of a domain's end."""
+    """Return the journal key of a domain's destruction."""
     return f"domain:{guest}"

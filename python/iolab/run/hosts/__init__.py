@@ -1,1 +1,1 @@
-"""The hosts of a run: their agents, their facts, and what is copied there."""
+"""The hosts of a run: agents, facts, and copied files."""

@@ -1,4 +1,4 @@
-"""The facts of a host: read by its agent, with its stored calibration; whether it has the programs of an experiment."""
+"""The facts of a host: read by its agent, with its stored calibration and the programs in an experiment."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -36,9 +36,9 @@ SCHEMA = 1
 FACTS_SCHEMA = 1
 """Version of facts.json."""
 TOOLS = ("ip", "tc", "wg", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64", "xl",
-         "qemu-storage-daemon", "tgtd", "qemu-nbd", "nbd-client", "iscsiadm", "mkfs.ext4", "mkfs.xfs",
+         "qemu-storage-daemon", "tgtd", "qemu-nbd", "nbd-client", "iscsiadm", "iscsi-inq", "mkfs.ext4", "mkfs.xfs",
          "mkfs.btrfs", "perf")  # fmt: skip
-"""Programs that build labs; beside them those that measure."""
+"""Programs that build labs; the facts also list measurement programs."""
 SETTINGS = (
     "/proc/sys/net/ipv4/tcp_congestion_control",
     CONGESTION_LOADED,
@@ -52,7 +52,7 @@ SETTINGS = (
     "/proc/sys/kernel/sched_autogroup_enabled",
     ONLINE_CPUS,
 )
-"""Kernel settings that change what streams can do, and what can be pinned."""
+"""Kernel settings that affect streams and pinning."""
 SEEN_BY = {
     "device:vhost-net": ("test", "-c", "/dev/vhost-net"),
     "link:tun": ("test", "-w", "/dev/net/tun"),
@@ -64,46 +64,48 @@ SEEN_BY = {
     ),
     DOM0: ("grep", "-qs", "control_d", "/proc/xen/capabilities"),
 }
-"""Feature to the command that succeeds on a host that has it."""
+"""Command that tests for each feature; it succeeds only on a host that has the feature."""
 LOOK = 'for name; do command -v -- "$name" >/dev/null && printf "%s\\n" "$name"; done; true'
-"""Prints those of its arguments that are programs."""
+"""Script that prints which of its arguments are names of installed programs."""
 FACTS_DEADLINE_S = 120.0
-"""An emulated guest takes seconds to try what its kernel can make, one below an emulated computer a minute, and so
-does an emulated Dom0 on a busy computer."""
+"""Time limit for reading facts: testing the kernel's features takes seconds in an emulated guest, and a minute in a
+nested one or in an emulated Dom0 on a busy host."""
 DECISIVE = ("hostname", "kernel", "architecture", "cpu_model", "cpus", "clocksource")
-"""Facts that must be equal for trials to belong to one run; so must settings, the programs that measure, and whether it
-is rootless."""
+"""Facts that must be equal for all trials of a run. Settings, measurement programs, and whether the agent is rootless
+must be equal too."""
 PROCESSORS = ("governors", "turbo", "smt")
-"""Of how the processors run, what must be equal too, where the stored facts tell of it."""
+"""Processor facts that must be equal too, if the stored facts include them."""
 CARDS = ("firmware", "driver_version", "coalescing", "pause", "manager")
-"""Of cards, what is worth a word when it has changed."""
+"""Facts of a NIC whose changes are reported."""
 MOST_CELLS = 1000
-"""Of one measure, that are looked at."""
+"""Maximum number of cells per measure that are searched for programs."""
 KEYS = frozenset({"kind", "run", "servers", "services"})
-"""Of a measure or a machine, that decide which programs it names."""
+"""Keys of a measure or a machine that determine its programs."""
 
 
 def machine_facts(agent: Agent, known: Mapping[str, Json] | None = None) -> dict[str, Json]:
-    """Return what a machine with a kernel of its own is, for the run's folder; features and programs that are
-    `known` are not asked for again. Raises AgentError."""
+    """Return the description of a machine with its own kernel, for the run folder.
+
+    Features and programs in `known` are not read again. Raises AgentError.
+    """
     asked = _asked() if known is None else {**_asked(), "programs": [], "features": False}
     raw = agent.call("facts.read", asked, FACTS_DEADLINE_S) | (known or {})
     return {"schema": FACTS_SCHEMA, **raw, "hello": json.loads(json.dumps(asdict(agent.hello)))}
 
 
 def _asked() -> dict[str, Json]:
-    """Return what an agent is asked for."""
+    """Return the parameters of the request for facts to the agent."""
     return {"programs": asked_programs(), "settings": list(SETTINGS)}
 
 
 def asked_programs() -> list[str]:
-    """Return the programs whose versions are facts."""
+    """Return the programs whose versions are stored as facts."""
     return list(dict.fromkeys((*programs(), *TOOLS)))
 
 
 def image_facts() -> list[dict[str, Json]]:
-    """Return the guest images that are built with this agent, as `Facts.images` has them."""
-    from iolab.image.build import (  # only where there may be guests: what builds images is large
+    """Return the guest images that contain this agent, in the format of `Facts.images`."""
+    from iolab.image.build import (  # imported only if there may be guests: the modules that build images are large
         built_names,
         find,
     )
@@ -120,14 +122,15 @@ def image_facts() -> list[dict[str, Json]]:
 
 
 def carrier_features(agent: Agent) -> dict[str, bool]:
-    """Return what an agent's host has of what carries or starts guests."""
+    """Return the features of an agent's host for carrying or starting guests."""
     looks = (f"{join(argv)} >/dev/null && echo {quote(name)}" for name, argv in SEEN_BY.items())
     there = agent.run(("sh", "-c", "\n".join([*looks, "true"]))).stdout.splitlines()
     return {name: name in there for name in SEEN_BY}
 
 
 def newer_qemu() -> str | None:
-    """Return the version of the QEMU that has the newer cards; None: this computer has none."""
+    """Return the version of the local host's QEMU that supports the newer NICs; None: the local host has no such
+    QEMU."""
     from iolab.image.emulator import NEWER, find_qemu
 
     try:
@@ -137,27 +140,27 @@ def newer_qemu() -> str | None:
 
 
 def planning_facts(agent: Agent, *, guests: bool) -> Facts:
-    """Return what planning needs to know of this host, in a third of the time of `read_facts`.
+    """Return the facts of the local host that planning needs, in a third of the time of `read_facts`.
 
-    No program is asked for its version, and without `guests` nothing is looked for that starts them.
+    Program versions are not read, and facts about guests are read only with `guests`.
     """
     raw = agent.call("facts.read", {**_asked(), "programs": []}, FACTS_DEADLINE_S)
     return _completed(agent, {**raw, "programs": present(agent, asked_programs())}, guests=guests)[0]
 
 
 def present(agent: Agent, names: Collection[str]) -> dict[str, str | None]:
-    """Return each program with itself, or None where it is not there."""
+    """Return a mapping from each program to its name, or to None if the program is missing."""
     there = set(agent.run(("sh", "-c", LOOK, "sh", *names)).stdout.split("\n"))
     return {name: name if name in there else None for name in names}
 
 
 def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
-    """Return this host's facts, decoded and as stored in facts.json."""
+    """Return the facts of the local host, decoded and as stored in facts.json."""
     return _completed(agent, agent.call("facts.read", _asked(), FACTS_DEADLINE_S), guests=True)
 
 
 def _completed(agent: Agent, raw: dict[str, Json], *, guests: bool) -> tuple[Facts, dict[str, Json]]:
-    """Add what is known of a host beside its agent's answer."""
+    """Return the agent's facts with the facts that the controller adds."""
     hello = json.loads(json.dumps(asdict(agent.hello)))
     raw = {**raw, "control_interfaces": carriers_there(agent), "networks": networks_there(agent)}
     raw = {
@@ -172,7 +175,7 @@ def _completed(agent: Agent, raw: dict[str, Json], *, guests: bool) -> tuple[Fac
 
 
 def facts_of(stored: Mapping[str, Json]) -> Facts | None:
-    """Return stored facts decoded; None: they are of another version."""
+    """Return stored facts in decoded form; None: the facts have a different version."""
     hello = stored.get("hello")
     own = {name: value for name, value in stored.items() if name != "hosts"}
     try:
@@ -182,9 +185,9 @@ def facts_of(stored: Mapping[str, Json]) -> Facts | None:
 
 
 def changed_facts(stored: Mapping[str, object], now: Mapping[str, object]) -> list[Text]:
-    """Return what makes this host another one than the stored facts tell of.
+    """Return the differences from the stored facts that make trials on this host incomparable with the stored ones.
 
-    What an older version did not ask for is not among the stored facts, and so says nothing.
+    Facts that an older version did not read are not compared.
     """
     then, today = _decisive(stored), _decisive(now)
     return [
@@ -195,7 +198,7 @@ def changed_facts(stored: Mapping[str, object], now: Mapping[str, object]) -> li
 
 
 def changed_readiness(stored: Mapping[str, object], now: Mapping[str, object]) -> list[Text]:
-    """Return what of daemons and cards is not as the stored facts tell: trials stay comparable, but may differ."""
+    """Return the differences in daemons and NICs; trials remain comparable, but may differ."""
     then, today = _readiness(stored), _readiness(now)
     return [
         Phrase("run.then-and-now", name=name, then=str(then[name]), today=str(today[name]))
@@ -204,19 +207,23 @@ def changed_readiness(stored: Mapping[str, object], now: Mapping[str, object]) -
     ]
 
 
-def _readiness(facts: Mapping[str, object]) -> dict[str, object]:
-    found: dict[str, object] = {"daemons": facts["daemons"]} if "daemons" in facts else {}
+def _readiness(facts: Mapping[str, object]) -> dict[Text, object]:
+    found: dict[Text, object] = {"daemons": facts["daemons"]} if "daemons" in facts else {}
     interfaces = facts.get("interfaces")
     for card in interfaces if isinstance(interfaces, list) else ():
-        found |= {f"{name} of {card['name']}": card[name] for name in CARDS if name in card}
+        owner = card["name"]
+        found |= {Phrase("run.fact-of", fact=name, owner=owner): card[name] for name in CARDS if name in card}
     hosts = facts.get("hosts")
     for host, told in hosts.items() if isinstance(hosts, dict) else ():
-        found |= {f"{name} on {host}": value for name, value in _readiness(told).items()}
+        found |= {
+            Phrase("run.fact-on-host", fact=name, host=host): value
+            for name, value in _readiness(told).items()
+        }
     return found
 
 
-def _decisive(facts: Mapping[str, object]) -> dict[str, object]:
-    found = {name: facts[name] for name in DECISIVE if name in facts}
+def _decisive(facts: Mapping[str, object]) -> dict[Text, object]:
+    found: dict[Text, object] = {name: facts[name] for name in DECISIVE if name in facts}
     for group, names in (("settings", SETTINGS), ("hello", ("rootless",))):
         table = facts.get(group)
         found |= {name: table[name] for name in names if name in table} if isinstance(table, dict) else {}
@@ -224,10 +231,16 @@ def _decisive(facts: Mapping[str, object]) -> dict[str, object]:
     found |= {name: known[name] for name in programs() if name in known} if isinstance(known, dict) else {}
     processors = facts.get("processors")
     if isinstance(processors, dict):
-        found |= {f"{name} of the processors": processors[name] for name in PROCESSORS if name in processors}
+        found |= {
+            Phrase("run.fact-of", fact=name, owner=Phrase("run.the-processors")): processors[name]
+            for name in PROCESSORS
+            if name in processors
+        }
     hosts = facts.get("hosts")
     for host, told in hosts.items() if isinstance(hosts, dict) else ():
-        found |= {f"{name} of {host}": value for name, value in _decisive(told).items()}
+        found |= {
+            Phrase("run.fact-of", fact=name, owner=host): value for name, value in _decisive(told).items()
+        }
     return found
 
 
@@ -236,8 +249,8 @@ EVERYTHING = ("default", "0.0.0.0/0")
 
 
 def networks_there(agent: Agent) -> list[dict[str, Json]]:
-    """Return the networks that an agent's computer uses, as `Facts.networks` has them."""
-    if agent.hello.rootless:  # in its own namespaces it sees none, and can take none away
+    """Return the networks that an agent's host uses, in the format of `Facts.networks`."""
+    if agent.hello.rootless:  # a rootless agent sees no network of the host and cannot disturb one
         return []
     shown = agent.run_all([(argv, None) for argv in (ADDRESSES, ROUTES)])
     with understood(agent.name, Phrase("agent.addresses-and-routes")):
@@ -259,7 +272,7 @@ def _of_routes(routes: Json) -> Iterator[tuple[str, str]]:
 
 
 def stored_calibration(host: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Return what was measured on a host with its kernel, or None."""
+    """Return the calibration that is stored for a host with its kernel; None if no calibration is stored."""
     try:
         found = json.loads(place(identity(host)).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -269,10 +282,10 @@ def stored_calibration(host: Mapping[str, Json]) -> dict[str, Json] | None:
 
 
 def store_calibration(found: Mapping[str, Json]) -> Path:
-    """Keep a calibration for later runs; return where.
+    """Store a calibration for later runs; return its path.
 
     Raises:
-        StoreError: it cannot be written.
+        StoreError: the file cannot be written.
     """
     path = place(found["host"])
     try:
@@ -284,21 +297,21 @@ def store_calibration(found: Mapping[str, Json]) -> Path:
 
 
 def place(host: Mapping[str, Json]) -> Path:
-    """Return where the calibration of a host lies (XDG base directories); its name is a digest of its identity."""
+    """Return the path of a host's calibration (XDG base directories); the name is a digest of the host's identity."""
     digest = blake2b(json.dumps(host, sort_keys=True).encode(), digest_size=8).hexdigest()
     return cache_folder() / f"calibration-{digest}.json"
 
 
 def identity(host: Mapping[str, Json]) -> dict[str, Json]:
-    """Return what must be the same for a calibration to hold."""
+    """Return the conditions under which a calibration is valid."""
     return {name: host.get(name) for name in ("hostname", "kernel", "architecture", "cpu_model", "cpus")}
 
 
 def with_named_programs(facts: Facts, agents: Agents, experiment: Experiment) -> Facts:
-    """Return the facts of all hosts with what each has of the programs that an experiment names.
+    """Return the facts of all hosts with the availability of the programs that an experiment names.
 
     Raises:
-        AgentError: an agent is gone.
+        AgentError: an agent is lost.
     """
     if not (names := named_programs(experiment)):
         return facts
@@ -312,8 +325,10 @@ def with_named_programs(facts: Facts, agents: Agents, experiment: Experiment) ->
 
 
 def _in_image(name: str, names: Collection[str]) -> dict[str, bool]:
-    """Return each program with whether a guest image has it; nothing where that cannot be seen."""
-    from iolab.image.build import find  # only where an image is looked into: what builds images is large
+    """Return whether a guest image contains each program; empty if the image cannot be inspected."""
+    from iolab.image.build import (
+        find,
+    )  # imported only to inspect an image: the modules that build images are large
     from iolab.image.layers import programs_in
 
     image = find(name, find_agent())
@@ -335,7 +350,7 @@ def named_programs(experiment: Experiment) -> tuple[str, ...]:
             try:
                 model = resolver.model(section, complete(cell))
             except InputError:
-                continue  # planning says what is wrong
+                continue  # planning reports this problem to the user
             found |= dict.fromkeys(_named(model))
     return tuple(found)
 

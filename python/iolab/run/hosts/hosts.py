@@ -1,4 +1,4 @@
-"""The other hosts of a lab: reached by ssh, each with its agent; and the guest images that they get."""
+"""The remote hosts of a lab: reached through ssh, each with its agent; and the guest images for them."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,24 +19,24 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.locale import Phrase, Text
 from iolab.run.agents import Agents
-from iolab.run.hosts.host_agent import Waiting, agent_on, carriers_here, in_words, occupy
+from iolab.run.hosts.host_agent import Waiting, agent_on, carriers_here, in_words, occupy, undo_dead
 from iolab.run.hosts.host_facts import read_facts
 
 TOGETHER = 16
-"""Hosts that are reached at the same time."""
+"""Maximum number of hosts that are reached in parallel."""
 REBOOT_DEADLINE_S = 180.0
-"""Servers test their memory before they boot."""
+"""Time limit of a reboot; servers test their memory first."""
 REBOOT_INTERVAL_S = 2.0
 PLACE = frozenset({"kind", "ssh"})
-"""Keys of a machine that say on which host it is."""
+"""Keys of a machine that determine its host."""
 T = TypeVar("T")
 
 
 def hosts_of(experiment: Experiment) -> dict[str, str]:
-    """Return where the machines that are other hosts are reached, by machine's name.
+    """Return the ssh destinations of the machines that are remote hosts, by machine name.
 
     Raises:
-        InputError: a machine is on two hosts, or two machines are on one.
+        InputError: a machine has two destinations, or two machines share one.
     """
     resolver, first_cell = resolver_of(experiment), list(islice(cells(experiment), 1))
     found: dict[str, str] = {}
@@ -68,20 +68,20 @@ def hosts_of(experiment: Experiment) -> dict[str, str]:
 
 
 def lab_name(experiment: Experiment) -> str:
-    """Return the name that others see who wait for the lab of an experiment."""
+    """Return the lab name that users see while they wait for this lab."""
     return experiment.source.rpartition("/")[2]
 
 
 def reach(host: str, name: str, waiting: Waiting) -> Agent:
-    """Start the agent of a host and take the host for a lab.
+    """Start the agent of a host and lease the host for a lab.
 
     Raises:
         AgentError: the host cannot be reached.
-        UnsupportedError: it is not free, or what a killed agent left there cannot be undone.
+        UnsupportedError: the host is busy, or changes left there by a killed agent cannot be undone.
     """
     agent = agent_on(host, name)
     try:
-        occupy(agent, waiting, host)
+        occupy(agent, waiting, host, name)
     except BaseException:
         agent.close()
         raise
@@ -89,13 +89,14 @@ def reach(host: str, name: str, waiting: Waiting) -> Agent:
 
 
 def reach_again(host: str, name: str, waiting: Waiting) -> Agent:
-    """Start the agent of a host that was lost in mid-run, waiting until it has booted.
+    """Start the agent of a host that was lost during a run; wait until the host has booted.
 
-    Where only the connection was cut, the lost agent holds the host until it has heard nothing for `UNHEARD_S`.
+    If only the connection was lost, the lost agent keeps its lease of the host until it has received nothing for
+    `UNHEARD_S`.
 
     Raises:
-        AgentError: it did not come back in time.
-        UnsupportedError: it is not free, or what was left there cannot be undone.
+        AgentError: the host did not return in time.
+        UnsupportedError: the host is busy, or changes that were left there cannot be undone.
     """
     until = time.monotonic() + REBOOT_DEADLINE_S
     patient = replace(waiting, limit_s=max(waiting.limit_s, UNHEARD_S + 5))
@@ -105,21 +106,23 @@ def reach_again(host: str, name: str, waiting: Waiting) -> Agent:
         except AgentError:
             if time.monotonic() > until:
                 raise
-        time.sleep(REBOOT_INTERVAL_S)  # a host that boots tells nobody
+        time.sleep(REBOOT_INTERVAL_S)  # a booting host cannot report that it is ready
 
 
 @contextmanager
 def reach_hosts(here: Agent, hosts: Mapping[str, str], waiting: Waiting) -> Iterator[Agents]:
-    """Take this host, start an agent on every other and take these; leaving ends them, which undoes everything there.
+    """Lease the local host, start agents on all remote hosts and lease those hosts.
+
+    Leaving the context undoes all changes on these hosts.
 
     Raises:
-        AgentError: a host cannot be reached, or undoing left something behind.
-        UnsupportedError: a host, or this one, is not free, or not to be cleaned.
+        AgentError: a host cannot be reached, or changes remain after the undo.
+        UnsupportedError: a host is busy, or changes left on it cannot be undone.
     """
-    occupy(here, waiting)
+    undo_dead(here, waiting)
     agents = Agents(here)
     try:
-        reached = together(lambda name: reach(hosts[name], name, waiting), list(hosts))
+        reached = together(lambda name: _reached(hosts[name], name, waiting), list(hosts))
         for name, agent in reached.items():
             if isinstance(agent, Agent):
                 agents.add(name, agent)
@@ -137,8 +140,30 @@ def reach_hosts(here: Agent, hosts: Mapping[str, str], waiting: Waiting) -> Iter
         raise AgentError(Phrase("errors.several-clauses", clauses=troubles))
 
 
+def _reached(host: str, name: str, waiting: Waiting) -> Agent:
+    agent = agent_on(host, name)
+    try:
+        undo_dead(agent, waiting, host)
+    except BaseException:
+        agent.close()
+        raise
+    return agent
+
+
+def lease_hosts(agents: Agents, hosts: Mapping[str, str], waiting: Waiting) -> None:
+    """Lease the resources of a lab on each of its hosts; all labs use the same order of hosts, which prevents
+    deadlocks.
+
+    Raises:
+        UnsupportedError: another lab uses a host beyond the waiting time, or changes left on a host cannot be undone.
+    """
+    occupy(agents.here, waiting)
+    for name in sorted(hosts, key=lambda name: hosts[name]):
+        occupy(agents.of(name), waiting, hosts[name], name)
+
+
 def read_all_facts(agents: Agents) -> tuple[Facts, dict[str, Json]]:
-    """Return the facts of this computer with those of the other hosts in them, decoded and as stored in facts.json."""
+    """Return the facts of the local host including those of the remote hosts, decoded and as stored in facts.json."""
     facts, raw = read_facts(agents.here)
     own = carriers_here(agents.here, [agents.of(name) for name in agents if name != HERE])
     facts, raw = replace(facts, control_interfaces=tuple(own)), {**raw, "control_interfaces": own}
@@ -155,7 +180,7 @@ def read_all_facts(agents: Agents) -> tuple[Facts, dict[str, Json]]:
 
 
 def together(work: Callable[[str], T], names: list[str]) -> dict[str, T | Exception]:
-    """Do the same for every name at the same time; return what came of each, errors too: nothing may be forgotten."""
+    """Call a function for all names in parallel; return all results, including exceptions."""
 
     def attempt(name: str) -> T | Exception:
         try:
@@ -165,14 +190,14 @@ def together(work: Callable[[str], T], names: list[str]) -> dict[str, T | Except
 
     if not names:
         return {}
-    from concurrent.futures import ThreadPoolExecutor  # only where there are other hosts
+    from concurrent.futures import ThreadPoolExecutor  # imported only if there are remote hosts
 
     with ThreadPoolExecutor(TOGETHER, "host") as workers:
         return dict(zip(names, workers.map(attempt, names), strict=True))
 
 
 def _distinct(experiment: Experiment, resolver: Resolver, section: Section) -> Iterator[Cell] | None:
-    """Yield a cell for each combination of a machine's factors; None, where none of them says on which host it is."""
+    """Return a cell for each combination of a machine's factors; None: no factor changes the machine's host."""
     varied = resolver.factors_of(section, PLACE)
     return sample(experiment, resolver.factors_of(section), MOST_CELLS) if varied else None
 

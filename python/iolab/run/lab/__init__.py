@@ -1,1 +1,1 @@
-"""The lab that stands: actions carried out through agents, read back, undone."""
+"""The current lab: actions performed through agents, read-back, and undo."""

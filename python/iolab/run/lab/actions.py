@@ -1,4 +1,4 @@
-"""Carry out one action of a resource through the agent of its kernel; say what a person would have typed."""
+"""Perform one action of a resource through the agent of its kernel, and record the equivalent shell commands."""
 
 import errno
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from iolab.agent.answers import CommandResult
 from iolab.agent.client import COMMAND_TIMEOUT_MS, Refused
 from iolab.agent.decoding import decode
 from iolab.agent.messages import Json, SettingOriginal
-from iolab.errors import AgentError, IolabError, LabError
+from iolab.errors import AgentError, InputError, IolabError, LabError
 from iolab.lab.actions import (
     Action,
     Command,
@@ -37,29 +37,30 @@ from iolab.run.agents import Agents
 from iolab.run.guests.guests import Guests
 from iolab.run.guests.running_guest import record_of
 from iolab.run.lab.readback import REPLY_DEADLINE_S, Awaited, Reader
+from iolab.run.lab.secrets import read_secret
 from iolab.run.lab.tuning import Interrupts, NapiThreads, Processors
 
 
 @dataclass(frozen=True, slots=True)
 class ActionUnderWay:
-    """An action under way."""
+    """An action in progress."""
 
     resource: Resource
-    """What it makes."""
+    """The resource that the action creates."""
     action: Action
-    """What is done."""
+    """The action."""
     records: tuple[CommandRecord, ...]
-    """As a person would type it; the last one is under way."""
+    """The equivalent shell commands; the last one is in progress."""
     answer: Awaited
-    """How it went."""
+    """The agent's answer."""
     in_place: bool
-    """The undo of the first time is kept."""
+    """Whether the resource is changed in place, so its first undo is kept."""
 
     def finish(self) -> tuple[CommandRecord, ...]:
-        """Wait for the end; return the records with how it went.
+        """Wait for the end; return the records with their results.
 
         Raises:
-            LabError: it failed.
+            LabError: the action failed.
         """
         record = self.records[-1]
         what = Phrase("run.making-resource", resource=self.resource.key, command=_brief(record.argv))
@@ -82,7 +83,7 @@ class ActionUnderWay:
         if not isinstance(self.action, Run | Tell | PinNapi):
             return self._ended(record, 0, 0)
         result = decode(
-            CommandResult, reply, Phrase("agent.result-of", method="command"), agent=self.resource.kernel
+            CommandResult, reply, Phrase("agent.result-of", method="command.run"), agent=self.resource.kernel
         )
         if isinstance(self.action, Run | Tell) and not result.succeeded:
             place = record.netns or self.resource.kernel or Phrase("run.the-host")
@@ -90,7 +91,7 @@ class ActionUnderWay:
         return self._ended(record, result.exit_status, result.end_ns - result.begin_ns)
 
     def _with_original(self, record: CommandRecord, reply: Any) -> CommandRecord:
-        """Return the record with what was there before in its undo, which the agent has journalled and answers."""
+        """Return a command's record whose undo has the original value from the agent's answer."""
         match self.action:
             case Write():
                 written = decode(
@@ -122,12 +123,12 @@ class Unsent:
         self._why = why
 
     def result(self, deadline_s: float) -> Json:
-        """Raise what kept it from being sent."""
+        """Raise the error that prevented the action from being sent."""
         raise self._why
 
 
 class ActionRunner:
-    """Sends actions to the agents of their kernels."""
+    """Sender of actions to the agents of the actions' kernels."""
 
     def __init__(
         self,
@@ -146,13 +147,14 @@ class ActionRunner:
         self._reader = reader
 
     def begin(self, resource: Resource, action: Action, *, in_place: bool) -> ActionUnderWay:
-        """Send an action; with `in_place` the undo of the first time is kept.
+        """Send an action; with `in_place`, an existing resource is changed and its first undo is kept.
 
-        What keeps it from being sent is reported when it is finished, after those that were sent before it.
+        An error in sending is raised only when the action is finished, because actions that were sent earlier finish
+        first.
         """
         try:
             records, answer = self._send(resource, action, in_place)
-        except (LabError, AgentError) as error:
+        except (LabError, AgentError, InputError) as error:
             records, answer = (
                 _records(resource, TypedCommand(Command((type(action).__name__,)))),
                 Unsent(error),
@@ -183,20 +185,22 @@ class ActionRunner:
     def _ask(
         self, resource: Resource, action: Asked, in_place: bool
     ) -> tuple[tuple[CommandRecord, ...], Awaited]:
-        """Send an action that is one request of the agent."""
+        """Send an action that consists of one agent request."""
         found = self._look(resource, action, in_place)
         commands = commands_of(action, found)
         if in_place or isinstance(action, Write):
-            commands = _kept(commands)  # a setting's original comes with the answer
+            commands = _kept(commands)  # the original value of a setting is in the answer
         request = request_of(resource, action, commands[0], found)
         params: dict[str, Json] = dict(request.params)
         if request.method == "command.run":
             params["timeout_ms"] = COMMAND_TIMEOUT_MS
+        if isinstance(action, Run) and action.secret is not None:
+            params["stdin"] = read_secret(action.secret)
         pending = self._agents.of(resource.kernel).begin(request.method, params)
         return _records(resource, *commands), pending
 
     def _look(self, resource: Resource, action: Asked, in_place: bool) -> Found:
-        """Read what must be known before an action."""
+        """Read the values that are needed before an action."""
         found = PLANNED
         if isinstance(action, Run | Tell) and action.find is not None:
             found = replace(found, value=self._found(resource, action.find, commands_of(action)[0].do))
@@ -205,7 +209,7 @@ class ActionRunner:
         return found
 
     def _found(self, resource: Resource, reading: Reading, before: Command) -> str:
-        """Return what must be known before a command is run."""
+        """Return the values that are needed before a command runs."""
         place = (resource.kernel, reading.source)
         text = self._reader.read([place])[place]
         value = None if text is None else extract(reading, text)
@@ -219,7 +223,7 @@ def _is_absent(error: Refused) -> bool:
 
 
 def _brief(argv: tuple[str, ...]) -> str:
-    """Return a command for a message, without the texts of scripts; the run's folder has it whole."""
+    """Return a command for a message, without the text of scripts; the run folder has the full command."""
     return " ".join(word if len(word) <= LONGEST_WORD else "..." for word in argv)
 
 
@@ -228,11 +232,11 @@ def _records(resource: Resource, *commands: TypedCommand) -> tuple[CommandRecord
 
 
 def _kept(commands: Sequence[TypedCommand]) -> tuple[TypedCommand, ...]:
-    """Return commands without an undo: that of an earlier one is kept, or it is not known yet."""
+    """Return commands without their undo, because the first undo is kept or the undo is not known yet."""
     return tuple(replace(one, undo=None) for one in commands)
 
 
 LONGEST_WORD = 80
-"""Of a command in messages [characters]."""
+"""Maximum length of a single word of a command in messages [characters]."""
 GUEST_DEADLINE_S = 600.0
-"""Bounds what starting a guest bounds itself, nested emulation included."""
+"""Time limit longer than any time limit for starting a guest, including under nested emulation."""

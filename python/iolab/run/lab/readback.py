@@ -1,4 +1,4 @@
-"""Read back what stands: commands, settings, devices and guests of every kernel, all at the same time."""
+"""Read back commands, settings, devices and guests of all kernels in parallel."""
 
 import json
 from collections.abc import Iterable
@@ -31,18 +31,18 @@ from iolab.run.lab.tuning import Interrupts, Processors
 REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + REPLY_SLACK_S
 
 Place = tuple[str, Source]
-"""The kernel, and what is read there."""
+"""The kernel, and the source of the reading."""
 
 
 class Awaited(Protocol):
-    """A result that is under way."""
+    """A pending result."""
 
     def result(self, deadline_s: float, /) -> Json:
-        """Wait for it."""
+        """Wait for the result and return it."""
 
 
 class Reader:
-    """Reads sources through the agents of their kernels."""
+    """Reader of sources, such as files, through the agents of the sources' kernels."""
 
     def __init__(
         self, agents: Agents, guests: Guests, interrupts: Interrupts, processors: Processors
@@ -53,10 +53,10 @@ class Reader:
         self._processors = processors
 
     def read(self, places: Iterable[Place]) -> dict[Place, str | None]:
-        """Return the text of each distinct source; None where reading failed.
+        """Return the text of each distinct source; None if it could not be read.
 
         Raises:
-            AgentLost: the agent of a kernel is gone.
+            AgentLost: the agent of a kernel is lost.
         """
         waiting = {place: self._begin(*place) for place in dict.fromkeys(places)}
         return {
@@ -83,7 +83,7 @@ class Reader:
 
 
 def mismatch(expectation: Expectation, text: str | None) -> Difference | None:
-    """Return what is not as applied; None: all is as it should be."""
+    """Return the difference from the applied value; None: the values do not differ."""
     value = None if text is None else extract(expectation.reading, text)
     if holds(expectation, value):
         return None
@@ -96,9 +96,9 @@ def _text(kernel: str, source: Source, answer: Awaited) -> str | None:
     try:
         reply = answer.result(REPLY_DEADLINE_S)
     except Refused as error:
-        # A device or a wire that has ended says why.
+        # a stopped device or emulated link reports the reason
         return json.dumps({ENDED: str(error)}) if isinstance(source, DeviceState | WireState) else None
-    except TimeoutError:  # a hypervisor that hangs answers late
+    except TimeoutError:  # a hung hypervisor does not answer in time
         return None
     match source:
         case GuestState() | InterruptState() | ProcessorState():
@@ -110,5 +110,7 @@ def _text(kernel: str, source: Source, answer: Awaited) -> str | None:
         case DeviceState() | WireState():
             return json.dumps(reply)
         case Command():
-            result = decode(CommandResult, reply, Phrase("agent.result-of", method="command"), agent=kernel)
+            result = decode(
+                CommandResult, reply, Phrase("agent.result-of", method="command.run"), agent=kernel
+            )
             return result.stdout if result.succeeded else None

@@ -1,8 +1,8 @@
-"""The lab that stands now: bring about another one through the agents, read it back, take it down.
+"""The current lab: change it to the next lab through the agents, read it back, take it down.
 
-What must exist and in which order is decided in lab/; here it is only carried out, each resource by the agent of its
-kernel. Every change is journalled there before it is made, so undoing is a matter of naming journal keys; what was made
-in a guest goes with the guest.
+lab/ determines the resources and their order; this module executes them, each through the agent of its kernel. The
+agent journals every undo before the change, so the controller refers to undos by their journal keys. Resources in a
+guest disappear with the guest.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ Log = Callable[[Sequence[CommandRecord]], None]
 
 
 class StandingLab:
-    """The resources that stand, on every kernel of a lab."""
+    """The existing resources on all kernels of a lab."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class StandingLab:
         self._undoing: dict[str, list[CommandRecord]] = {}
         self._started: dict[str, tuple[str, str]] = {}
         self.guests = guests or Guests(agents)
-        """The virtual machines that run."""
+        """The running virtual machines."""
         self.napi = NapiThreads(agents)
-        """The kernel threads that take frames in."""
+        """The NAPI threads."""
         self._interrupts = Interrupts(agents)
         self._processors = Processors(agents)
         self._reader = Reader(agents, self.guests, self._interrupts, self._processors)
@@ -59,11 +59,11 @@ class StandingLab:
         )
 
     def change_to(self, wanted: tuple[Resource, ...]) -> None:
-        """Bring the wanted lab about, touching only what differs; wait where nothing tells that a card is ready.
+        """Change to the wanted lab with minimal changes; wait for NICs that do not report when they are ready.
 
         Raises:
-            LabError: a command failed, or a kernel was lost; everything is undone then.
-            AgentLost: that of this computer.
+            LabError: a command failed, or a kernel was lost; everything has been undone.
+            AgentLost: the agent of the local host was lost.
         """
         change = difference(self._standing, wanted)
         try:
@@ -86,7 +86,7 @@ class StandingLab:
             self._pause(settling / 1e9)
 
     def mismatches(self) -> list[Difference]:
-        """Read every applied level back; return what is not as applied."""
+        """Read back every applied level; return the differences."""
         pins = [
             (resource.kernel, action)
             for resource in self._standing
@@ -96,16 +96,16 @@ class StandingLab:
         return [*(difference for _, difference in self.mismatched()), *self.napi.moved(pins)]
 
     def mismatched(self) -> list[tuple[Expectation, Difference]]:
-        """Read every applied level back; return what does not hold, each with what was seen."""
+        """Read back every applied level; return the unmet expectations, each with the difference."""
         expected = [(resource.kernel, one) for resource in self._standing for one in resource.expect]
         texts = self._reader.read((kernel, one.reading.source) for kernel, one in expected)
         found = ((one, mismatch(one, texts[kernel, one.reading.source])) for kernel, one in expected)
         return [(one, difference) for one, difference in found if difference]
 
     def take_down(self, hung: Collection[str] = ()) -> None:
-        """Undo everything: guests end first, then namespaces go, for the kernel takes what is in them along.
+        """Undo everything: guests stop first, then namespaces are removed with everything in them.
 
-        `hung`: guests on which something waits for ever; they are powered off as they are.
+        `hung` has the guests with processes that wait forever; these guests are powered off without an undo.
 
         Raises:
             LabError: something could not be undone.
@@ -126,7 +126,7 @@ class StandingLab:
         self._log_undone([*begun, *planned])
 
     def _undo_first(self, standing: Sequence[Resource]) -> list[str]:
-        """Undo what may reach beyond its namespace; return what could not be undone."""
+        """Undo resources with effects beyond their namespace; return the errors."""
         running = self.guests.running
         try:
             self._undo_keys([one for one in standing if one.undone_first and one.kernel not in running])
@@ -138,13 +138,16 @@ class StandingLab:
         return []
 
     def _clear(self, kernel: str, standing: Sequence[Resource]) -> list[str]:
-        """Undo everything on a kernel; return what could not be undone. One that is lost undoes it by itself."""
+        """Undo everything on a kernel; return the errors. The agent of a lost kernel undoes its changes without a
+        request."""
         own = (resource for resource in reversed(standing) if resource.kernel == kernel)
         names = [action.name for one in own for action in one.actions if isinstance(action, CreateNetns)]
         try:
             agent = self._agents.of(kernel)
             for pending in [agent.begin("netns.delete", {"name": name}) for name in names]:
-                with contextlib.suppress(Refused):  # one that cannot be had so is undone, or reported, below
+                with contextlib.suppress(
+                    Refused
+                ):  # an agent that cannot be reached is handled or reported below
                     pending.result(UNDO_DEADLINE_S)
             report = agent.undo()
         except AgentLost:
@@ -156,10 +159,11 @@ class StandingLab:
             return [str(error)]
         return [f"{failure.undo_key}: {failure.reason}" for failure in report.failed]
 
-    # Undoing and doing ------------------------------------------------------------------------------------
+    # Undo and create ------------------------------------------------------------------------------------
 
     def _undo(self, resources: Sequence[Resource]) -> None:
-        """Undo resources; those in guests that end go with them, those on their taps go before."""
+        """Undo resources; resources in stopped guests disappear with the guests, and resources on the guests' taps are
+        undone first."""
         ending = [
             action.guest.name
             for resource in resources
@@ -175,7 +179,7 @@ class StandingLab:
         self._log_undone([resource.key for resource in resources])
 
     def _log_undone(self, keys: Sequence[str]) -> None:
-        """Log what took resources back; what was made on a kernel that is gone went with it."""
+        """Log the undo commands of resources; resources on a lost kernel disappeared with the kernel."""
         made = [one for key in keys for one in reversed(self._undoing.pop(key, []))]
         back = [one for one in made if one.undo is not None and one.kernel in self._agents]
         self._log([_taken_back(one) for one in back])
@@ -195,21 +199,23 @@ class StandingLab:
                 )
 
     def _keys_of(self, resource: Resource) -> tuple[str, ...]:
-        """Return all journal keys of a resource, those found when it was made included."""
+        """Return all journal keys of a resource, including those determined when it was created."""
         found = (*self._interrupts.undo_keys(resource), *self._processors.undo_keys(resource))
         return (*undo_keys(resource), *found)
 
     def _stop(self, wanted: Sequence[str]) -> None:
-        """Stop those of the devices and wires that run; one that is gone, or never came, is passed over."""
+        """Stop the running devices and emulated links in the list; missing ones are ignored."""
         for name in [name for name in wanted if name in self._started]:
             kernel, method = self._started.pop(name)
             with contextlib.suppress(Refused, AgentLost):
                 self._agents.of(kernel).call(method, {"id": name})
 
     def _do_together(self, wave: Sequence[Resource], in_place: frozenset[str]) -> None:
-        """Carry out resources that do not need each other: their first actions at once, then their second, ...
+        """Create independent resources in parallel: the first action of every resource, then the second action, and so
+        on.
 
-        When one fails the others under way are waited for: nothing may be made after undoing has begun.
+        If one action fails, the other actions in progress are awaited, because nothing may be created after the undo
+        has begun.
         """
         records: list[CommandRecord] = []
         failures: list[IolabError] = []
@@ -237,7 +243,7 @@ class StandingLab:
 
 
 def _taken_back(made: CommandRecord) -> CommandRecord:
-    """Return the record of a command's undo."""
+    """Return the record of the undo of a command."""
     return replace(
         made,
         argv=made.undo or (),

@@ -1,8 +1,8 @@
-"""How a host is tuned while its lab is there: processors, interrupts of its cards, and threads of threaded NAPI.
+"""Tuning of a host while its lab exists: processors, interrupts of its NICs, and NAPI threads.
 
-The kernel names the thread that takes in the frames of an interface napi/INTERFACE-NUMBER. Interfaces of several
-namespaces may have one name, so a thread is known by having appeared when its interface was set to have one. Nothing
-fails for want of a thread: a trial says what runs where.
+The kernel names the NAPI thread of an interface napi/INTERFACE-NUMBER. Interfaces in different namespaces may have the
+same name, so a thread is recognised because it appears when threaded NAPI is enabled. A missing thread is not an error:
+the trial gets a warning.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,28 +27,28 @@ Card = tuple[str, str]
 LIST = ("ps", "-e", "-o", "pid=,comm=")
 TIMEOUT_MS = 10_000
 ALLOWED = "Cpus_allowed_list"
-"""The line of /proc/PID/status with the CPUs that a thread may run on."""
+"""Line of /proc/PID/status with the CPUs on which a thread may run."""
 
 
 class NapiThreads:
-    """Those of the lab that stands."""
+    """The NAPI threads of the current lab."""
 
     def __init__(self, agents: Agents) -> None:
         self._agents = agents
         self._found: dict[tuple[str, str | None, str], ArrivalThread] = {}
 
     def forget(self) -> None:
-        """Know none any more: their interfaces are gone."""
+        """Forget all threads, because their interfaces are gone."""
         self._found.clear()
 
     def at(self, netns: str | None, interface: str, kernel: str = HERE) -> ArrivalThread | None:
-        """Return the thread of an interface; None where it has none."""
+        """Return the thread of an interface; None if the interface has no thread."""
         return self._found.get((kernel, netns, interface))
 
     def pin(self, wanted: PinNapi, kernel: str = HERE) -> tuple[tuple[TypedCommand, ...], Pending]:
-        """Give an interface its thread, unless it has one, and begin to put that where it is wanted.
+        """Enable threaded NAPI on an interface unless it is enabled, and begin to pin its thread.
 
-        Return the commands that do it, the last of which is under way.
+        Return the commands; the last one is in progress.
         """
         agent = self._agents.of(kernel)
         interface, netns = wanted.interface, wanted.netns
@@ -65,9 +65,9 @@ class NapiThreads:
         return commands, agent.begin("command.run", {"argv": list(last.argv), "timeout_ms": TIMEOUT_MS})
 
     def moved(self, wanted: Iterable[tuple[str, PinNapi]]) -> list[Difference]:
-        """Read back where threads may run, each with its kernel; return what is not as applied.
+        """Read back the CPU affinities of threads on their kernels; return the differences from the applied ones.
 
-        Threads that could not be made or placed are named in the trial.
+        Threads that could not be created or pinned cause a warning in the trial.
         """
         reading: list[tuple[ArrivalThread, Pending]] = []
         for kernel, pin in wanted:
@@ -96,17 +96,17 @@ class NapiThreads:
 
 
 class Interrupts:
-    """Those of the lab that stands."""
+    """The NIC interrupts of the current lab."""
 
     def __init__(self, agents: Agents) -> None:
         self._agents = agents
         self._found: dict[Card, tuple[str, ...]] = {}
 
     def spread(self, wanted: SpreadInterrupts, kernel: str) -> tuple[tuple[TypedCommand, ...], "Writes"]:
-        """Begin to let the CPUs that are wanted take the interrupts of a card.
+        """Begin to set the CPUs that handle a NIC's interrupts.
 
         Raises:
-            LabError: the card has no interrupts of its own.
+            LabError: the NIC has no separate interrupts.
         """
         agent = self._agents.of(kernel)
         paths = tuple(_affinity(number) for number in _numbers(agent, wanted.interface))
@@ -117,7 +117,7 @@ class Interrupts:
         return commands_of(wanted, Found(paths=paths)), Writes(agent, file_words(wanted, paths))
 
     def undo_keys(self, resource: Resource) -> list[str]:
-        """Return the journal keys of the originals that a resource changed; they are known no more."""
+        """Return the journal keys of the original values of a resource's settings, and forget these keys."""
         cards = [
             (resource.kernel, action.interface)
             for action in resource.actions
@@ -126,18 +126,18 @@ class Interrupts:
         return [f"setting::{path}" for card in cards for path in self._found.pop(card, ())]
 
     def forget(self) -> None:
-        """Know none any more: all is undone."""
+        """Forget all keys, because everything is undone."""
         self._found.clear()
 
     def state(self, kernel: str, interface: str) -> "Affinities":
-        """Begin to read which CPUs take the interrupts of a card."""
+        """Begin to read the CPUs that handle a NIC's interrupts."""
         agent = self._agents.of(kernel)
         numbers = _numbers(agent, interface)
         return Affinities([agent.begin("setting.read", {"path": _affinity(number)}) for number in numbers])
 
 
 class Writes:
-    """Settings that are being written; what fails first is raised."""
+    """Settings that are being written; the first error is raised."""
 
     def __init__(self, agent: Agent, words: Mapping[str, str]) -> None:
         self._pending = {
@@ -145,34 +145,34 @@ class Writes:
         }
 
     def result(self, deadline_s: float) -> dict[str, str]:
-        """Wait for all; return what was in each file before."""
+        """Wait until all files are written; return the original content of each file."""
         return {path: one.read(SettingOriginal, deadline_s).original for path, one in self._pending.items()}
 
 
 class Affinities:
-    """CPUs of several interrupts that are being read."""
+    """A pending reading of the CPU affinities of interrupts."""
 
     def __init__(self, pending: Iterable[Pending]) -> None:
         self._pending = list(pending)
 
     def result(self, deadline_s: float) -> str:
-        """Return the lists of CPUs that differ from each other; one, where all interrupts have the same."""
+        """Return the distinct CPU lists; only one if all interrupts have the same list."""
         lists = [one.read(SettingValue, deadline_s).value for one in self._pending]
         return " ".join(dict.fromkeys(lists))
 
 
 class Processors:
-    """Those of the lab that stands."""
+    """The processor settings of the current lab."""
 
     def __init__(self, agents: Agents) -> None:
         self._agents = agents
         self._found: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def tune(self, wanted: TuneProcessors, kernel: str) -> tuple[tuple[TypedCommand, ...], Writes]:
-        """Begin to let all processors of a kernel run as wanted.
+        """Begin to set all processors of a kernel.
 
         Raises:
-            LabError: the kernel has no file for it.
+            LabError: the kernel does not have the setting.
         """
         agent = self._agents.of(kernel)
         paths = _paths(agent, wanted.what)
@@ -182,30 +182,30 @@ class Processors:
         return commands_of(wanted, Found(paths=paths)), Writes(agent, file_words(wanted, paths))
 
     def undo_keys(self, resource: Resource) -> list[str]:
-        """Return the journal keys of the originals that a resource changed; they are known no more."""
+        """Return the journal keys of the original values of a resource's settings, and forget these keys."""
         tuned = [action for action in resource.actions if isinstance(action, TuneProcessors)]
         paths = [path for action in tuned for path in self._found.pop((resource.kernel, action.what), ())]
         return [f"setting::{path}" for path in paths]
 
     def forget(self) -> None:
-        """Know none any more: all is undone."""
+        """Forget all keys, because everything is undone."""
         self._found.clear()
 
     def state(self, kernel: str, what: ProcessorState) -> "States":
-        """Begin to read how the processors of a kernel run."""
+        """Begin to read the processor settings of a kernel."""
         agent = self._agents.of(kernel)
         paths = _paths(agent, what.what)
         return States(paths, [agent.begin("setting.read", {"path": path}) for path in paths])
 
 
 class States:
-    """Files that are being read."""
+    """A pending reading of processor settings from files."""
 
     def __init__(self, paths: Iterable[str], pending: Iterable[Pending]) -> None:
         self._pending = dict(zip(paths, pending, strict=True))
 
     def result(self, deadline_s: float) -> str:
-        """Return the words that differ from each other; one, where all processors run in the same way."""
+        """Return the distinct values of the setting; only one if all processors have the same value."""
         words = [
             _shown(path, one.read(SettingValue, deadline_s).value) for path, one in self._pending.items()
         ]
@@ -213,7 +213,7 @@ class States:
 
 
 def _shown(path: str, value: str) -> str:
-    """Return what a file says, in the words that set it."""
+    """Return the content of a kernel file, as a value of the setting."""
     if path.endswith("scaling_governor"):
         return value
     words = CONTRARY if path == NO_TURBO else BOOST
@@ -221,7 +221,7 @@ def _shown(path: str, value: str) -> str:
 
 
 def _paths(agent: Agent, what: str) -> tuple[str, ...]:
-    """Return the files that say it on a kernel: all governors, or the one for turbo that its driver has."""
+    """Return the files of a setting on a kernel: all governors, or the turbo file of its driver."""
     found = agent.run(("sh", "-c", f"ls -d {FILES[what]} 2>/dev/null || true")).stdout.split()
     return tuple(found) if what == "governor" else tuple(sorted(found, key=lambda path: path != NO_TURBO)[:1])
 
@@ -231,7 +231,10 @@ def _affinity(number: int) -> str:
 
 
 def _numbers(agent: Agent, interface: str) -> list[int]:
-    """Return the message-signalled interrupts of a card, or its one line; a virtio card's are its PCI parent's."""
+    """Return the message-signalled interrupts of a NIC, or its only interrupt line.
+
+    For a virtio NIC, return the interrupts of its PCI parent.
+    """
     found = agent.run(("readlink", "-f", f"/sys/class/net/{interface}/device"))
     device = found.stdout.strip()
     if not found.succeeded or not device.startswith("/sys/devices/"):
@@ -244,16 +247,16 @@ def _numbers(agent: Agent, interface: str) -> list[int]:
 
 
 def _reading(agent: Agent, pid: int) -> Pending:
-    """Begin to read on which CPUs a thread may run."""
+    """Begin to read the CPUs on which a thread may run."""
     params = {"argv": ["grep", "-s", ALLOWED, f"/proc/{pid}/status"], "timeout_ms": TIMEOUT_MS}
     return agent.begin("command.run", params)
 
 
 def _allowed(pending: Pending) -> str:
-    """Return the CPUs of a thread as the kernel lists them; nothing where it has ended."""
+    """Return the CPUs of a thread as a list in kernel syntax; empty if the thread has exited."""
     try:
         shown = decode(
-            CommandResult, pending.result(TIMEOUT_MS / 1000), Phrase("agent.result-of", method="command")
+            CommandResult, pending.result(TIMEOUT_MS / 1000), Phrase("agent.result-of", method="command.run")
         )
     except (Refused, TimeoutError):
         return ""
@@ -263,7 +266,10 @@ def _allowed(pending: Pending) -> str:
 def _make(
     agent: Agent, interface: str, netns: str | None, alive: Mapping[int, str], *, again: bool
 ) -> tuple[int, ...]:
-    """Give an interface a thread for each receive queue; `again`: it has had some, for other queues."""
+    """Create a thread for each receive queue of an interface.
+
+    `again` is set if the interface had threads for a different number of queues.
+    """
     try:
         for value in ("0", "1") if again else ("1",):
             agent.call("setting.write", {"path": threads_path(interface), "netns": netns, "value": value})
@@ -273,7 +279,7 @@ def _make(
 
 
 def _threads(agent: Agent) -> dict[int, str]:
-    """Return the threads of this kind that there are, by process id."""
+    """Return the names of the existing NAPI threads, by process ID."""
     rows = (line.split() for line in agent.run(LIST).stdout.splitlines())
     return {
         int(row[0]): row[1]

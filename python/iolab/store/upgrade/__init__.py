@@ -1,1 +1,2 @@
-"""Records of older schemas, made into records of today's: a pure function per step from one schema to the next."""
+"""Upgrade records of older schemas to the current schema; a pure function does each step from one schema to the
+next."""

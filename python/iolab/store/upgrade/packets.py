@@ -1,4 +1,5 @@
-"""Packet trials of older schemas. Before they had a file they were a part of the evidence, `samples/KEY.json.gz`."""
+"""Upgrade packet trials of older schemas. Before schema 2, packet trials were a part of the evidence,
+`samples/KEY.json.gz`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,16 +42,16 @@ _PACKETS_2 = record(
         ),
     }
 )
-"""What the step looks at: the newest schema checks the rest."""
+"""Shape of the parts of a record that this step changes; the check against the newest schema covers the rest."""
 
 
 def from_2(document: Json) -> Json:
-    """Return a packet trial of schema 2 as schema 3 has it."""
+    """Return a packet trial of schema 2 as one of schema 3."""
     packets = stated(document["packets"])
     if packets["search"] is not None:
         packets["search"]["found"] = {"conditional_fps": None, **packets["search"]["found"]}
     for trial in packets["load_trials"]:
-        trial.setdefault("unstamped_frames", 0)  # there were no frames without a stamp
+        trial.setdefault("unstamped_frames", 0)  # every frame had a stamp in this schema
         trial["verdict"]["place"] = if_any(trial["verdict"].get("place"), place)
         for balance in trial["balances"]:
             for drop in balance["drops"]:
@@ -77,8 +78,7 @@ _LATER_IN_FOUND = {
     "disturbed_loads": None,
 }
 _LATER_IN_THREAD = {"wait_ratio": None, "polls": "", "kernel": ""}
-"""Keys that came one after the other while the schema stayed the same; before that nobody looked for what they say, so
-that their values are unknown."""
+"""Keys that were added without a new schema; older records do not have them, so their values are unknown there."""
 _SHAPER = (
     "place",
     "kind",
@@ -143,14 +143,14 @@ _RAW = SchemaValidator(
         },
     )
 )
-"""Evidence of schemas 1 (in words) and 2 (stated), as far as it is the packet trial; the rest is not looked at."""
+"""The packet trial in evidence of schemas 1 (sentences) and 2 (statements); other parts are ignored."""
 
 
 def of_evidence(text: bytes) -> Json | None:
-    """Return the packet trial in the evidence of a trial, as the file of schema 2 has it; None: it holds none.
+    """Return the packet trial in the evidence of a trial, in schema 2; None: the evidence has no packet trial.
 
     Raises:
-        Malformed: it has one that is damaged; the message says which key is wrong.
+        Malformed: the packet trial is damaged; the message names the invalid key.
     """
     if b'"load_trials"' not in text:
         return None
@@ -217,7 +217,9 @@ def _load_trial(trial: Json, directions: int) -> Json:
             **{name: later[name] for name in _LATER_IN_RESULT},
             "intended_fps": trial["intended_fps"] / directions,
             "perturbations": [quoted(each) for each in trial["perturbations"]],
-            **dict.fromkeys(("held_ns", "calm_frames", "calm_lost_frames")),  # not stored then
+            **dict.fromkeys(
+                ("held_ns", "calm_frames", "calm_lost_frames")
+            ),  # schema 2 did not store this value
         },
         "directions": directions,
         "balances": [_balance(each) for each in trial["balance"]],
@@ -246,7 +248,7 @@ def _drop(drop: Json) -> Json:
 
 
 def _verdict(verdict: Json) -> Json:
-    """Return a verdict: its sentence has its figures."""
+    """Return a verdict as a statement, with the figures that its sentence contains."""
     seen = verdict["seen"] if "seen" in verdict else [quoted(verdict.get("text", ""))]
     return {
         "limit": verdict["limit"],

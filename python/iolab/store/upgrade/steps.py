@@ -1,6 +1,6 @@
-"""How a record of an older schema becomes one of the newest: its shape is checked, then each step is applied in turn.
+"""Upgrade a record of an older schema to the newest one: its shape is checked, then each step is applied in turn.
 
-Plans of older schemas have theirs here as well.
+The module also contains the steps of plans.
 """
 
 import re
@@ -24,35 +24,35 @@ INTEGER, TEXT = core_schema.int_schema(strict=True), core_schema.str_schema(stri
 NUMBER, YES_OR_NO = core_schema.float_schema(strict=True), core_schema.bool_schema(strict=True)
 ANYTHING, OBJECT = core_schema.any_schema(), core_schema.dict_schema()
 _SCHEMA_FIRST = re.compile(rb'\{"schema":(\d{1,9})[,}]')
-"""How every record begins that iolab wrote."""
+"""Pattern of the start of every record that iolab wrote."""
 _VERSION = SchemaValidator(
     core_schema.typed_dict_schema({"schema": core_schema.typed_dict_field(INTEGER)}, extra_behavior="ignore")
 )
 UNKNOWN = "unknown"
-"""In place of a name that was not recorded."""
+"""Replacement for a name that was not recorded."""
 ROLES = {"arrivals": "napi"}
-"""Roles of threads that have another name now."""
+"""Current name of each thread role, by its old name."""
 _PORT = re.compile(r"[^ ./]+\.[^ /]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From one schema to the next."""
+    """A step from one schema to the next."""
 
     shape: SchemaValidator
-    """What a record of the older schema looks like."""
+    """Shape of a record of the older schema."""
     change: Callable[[Json], Json]
-    """Returns it as the next schema has it; it may change what it is given."""
+    """Function that returns the record in the next schema; it may modify its argument."""
 
 
 Steps = Mapping[int, Step]
-"""By the schema that they begin at, up to the one before the newest, without a gap."""
+"""Steps by the schema that they upgrade, without gaps up to the last schema before the newest."""
 
 
 def record(
     required: Mapping[str, CoreSchema], optional: Mapping[str, CoreSchema] | None = None
 ) -> CoreSchema:
-    """Return the shape of an object with these keys and no other."""
+    """Return the shape of an object with exactly these keys."""
     field = core_schema.typed_dict_field
     fields = {name: field(each) for name, each in required.items()}
     fields |= {name: field(each, required=False) for name, each in (optional or {}).items()}
@@ -60,17 +60,17 @@ def record(
 
 
 def part(required: Mapping[str, CoreSchema], optional: Mapping[str, CoreSchema] | None = None) -> CoreSchema:
-    """Return the shape of an object with these keys among others, which are kept unseen."""
+    """Return the shape of an object with these keys and others, which are not checked."""
     return {**record(required, optional), "extra_behavior": "allow"}
 
 
 def by_name(values: CoreSchema) -> CoreSchema:
-    """Return the shape of an object with any keys."""
+    """Return the shape of an object with arbitrary keys."""
     return core_schema.dict_schema(TEXT, values)
 
 
 def either(mapping: CoreSchema, other: CoreSchema) -> CoreSchema:
-    """Return the shape of an object or of something else."""
+    """Return the shape of a value that is an object or has a second shape."""
 
     def kind(value: object) -> str:
         return "object" if isinstance(value, dict) else "other"
@@ -89,10 +89,10 @@ def or_none(value: CoreSchema) -> CoreSchema:
 
 
 def version_of(text: bytes) -> int:
-    """Return the schema that a record says it has.
+    """Return the schema number in a record.
 
     Raises:
-        Malformed: it says none.
+        Malformed: the record has no schema number.
     """
     if begin := _SCHEMA_FIRST.match(text):
         return int(begin[1])
@@ -100,11 +100,11 @@ def version_of(text: bytes) -> int:
 
 
 def upgraded(text: bytes, version: int, steps: Steps, newest: int, what: Text) -> bytes:
-    """Return a record of an older schema as the newest has it.
+    """Return a record of an older schema, converted to the newest schema.
 
     Raises:
-        StoreError: it is of a newer schema, or of one that never was.
-        Malformed: it does not have the shape of its schema; the message says which key is wrong.
+        StoreError: the record has a newer schema, or one that never existed.
+        Malformed: the record does not have the shape of its schema; the message names the invalid key.
     """
     if version not in steps:
         raise StoreError(
@@ -121,17 +121,17 @@ def upgraded(text: bytes, version: int, steps: Steps, newest: int, what: Text) -
 
 
 def applied(document: Json, steps: Steps, newest: int) -> bytes:
-    """Return a record that has the shape of its schema as the newest has it, in JSON."""
+    """Return a record as JSON of the newest schema; the record must have the shape of its own schema."""
     for number in range(document["schema"], newest):
         document = steps[number].change(document)
     return to_json(document, inf_nan_mode="constants")
 
 
 def decoded(shape: SchemaValidator, text: bytes) -> Json:
-    """Return what JSON gives, if it has a shape.
+    """Return decoded JSON if it has a shape.
 
     Raises:
-        Malformed: it does not; the message says which key is wrong.
+        Malformed: the value does not have the shape; the message names the invalid key.
     """
     try:
         document: Json = shape.validate_json(text)
@@ -141,36 +141,36 @@ def decoded(shape: SchemaValidator, text: bytes) -> Json:
 
 
 def quoted(words: Any) -> Any:
-    """Return words as a statement of whatever kind is wanted there; what is stated already stays as it is."""
+    """Return a sentence as a statement of the required kind; statements are returned unchanged."""
     return {"code": InWords.code, "said": words} if isinstance(words, str) else words
 
 
 def if_any(words: Any, stated: Callable[[Any], Any] = quoted) -> Any:
-    """Return words as a statement, and none where there are none."""
+    """Return a sentence as a statement, or None if the sentence is empty."""
     return None if words in ("", None) else stated(words)
 
 
 def failure(words: Any) -> Any:
-    """Return the words of an error as the failure that quotes them."""
+    """Return an error message as a failure that quotes it."""
     return {"code": OtherFailure.code, "said": words} if isinstance(words, str) else words
 
 
 def is_port(words: str) -> bool:
-    """Whether these are the name of a port: machine.port."""
+    """Whether the text is the name of a port: machine.port."""
     return _PORT.fullmatch(words) is not None
 
 
 def place(words: Any) -> Any:
-    """Return a place: machine.port, or what else was written (cpu1, kernel, on the way)."""
+    """Return a place from text: machine.port, or other words (cpu1, kernel, on the way)."""
     return (
         {"code": AtPort.code, "port": words} if isinstance(words, str) and is_port(words) else quoted(words)
     )
 
 
 def stated(value: Any) -> Any:
-    """Return a part of a record of schema 2 with the statements in it as they are today; it is changed in place.
+    """Return a part of a record of schema 2 with its statements in their current form; the part is modified in place.
 
-    Their parameters changed a few times while the schema stayed the same.
+    The parameters of statements changed a few times without a new schema.
     """
     if isinstance(value, list):
         for at, each in enumerate(value):
@@ -188,7 +188,7 @@ def stated(value: Any) -> Any:
 
 
 def _with(**parameters: Callable[[Any], Any]) -> Callable[[Json], Json]:
-    """Return what changes these parameters of a statement."""
+    """Return a function that changes these parameters of a statement."""
 
     def change(statement: Json) -> Json:
         return {name: parameters.get(name, _same)(value) for name, value in statement.items()}
@@ -201,7 +201,7 @@ def _same(value: Any) -> Any:
 
 
 def _limited(statement: Json) -> Json:
-    """The place was a parameter that could be nothing; now those that have one have a code apart."""
+    """Convert a statement whose place was optional: today, statements with a place have a separate code."""
     where = if_any(statement.pop("place", None), place)
     return statement if where is None else {**statement, "code": "limited-at", "place": where}
 
@@ -222,34 +222,34 @@ def _without_stage(statement: Json) -> Json:
 
 
 def _gone(statement: Json) -> Json:
-    """Return what was not built then, and is now, as a quotation of its code and parameters."""
+    """Return a statement that quotes the code and parameters of an outdated statement: the feature is supported now."""
     code = statement.pop("code")
     about = ", ".join(f"{name} {value}" for name, value in statement.items() if isinstance(value, str))
     return {"code": InWords.code, "said": f"{code}: {about}"}
 
 
 def from_1(plan: Json) -> Json:
-    """Return a plan of schema 1 as schema 2 has it: what CPUs and NUMA nodes its hosts have was not a part of it."""
+    """Return a plan of schema 1 as one of schema 2, which includes the CPUs and NUMA nodes of the hosts."""
     return {**plan, "schema": 2, "computers": {}}
 
 
 def from_2(plan: Json) -> Json:
-    """Return a plan of schema 2 as schema 3 has it: what cells lack was in words."""
+    """Return a plan of schema 2 as one of schema 3, in which unmet requirements are statements instead of sentences."""
     lacking = [[measure, cell, quoted(reason)] for measure, cell, reason in plan["unsupported"]]
     return {**plan, "schema": 3, "unsupported": lacking}
 
 
 def from_3(plan: Json) -> Json:
-    """Return a plan of schema 3 as schema 4 has it: some codes of what cells lack are no more."""
+    """Return a plan of schema 3 as one of schema 4, in which some codes of unmet requirements no longer exist."""
     return {**plan, "schema": 4, "unsupported": stated(plan["unsupported"])}
 
 
 def plan_text(data: bytes) -> str:
-    """Return the text of a plan of any schema as the newest has it; a newer one, or what is none, as it is.
+    """Return the text of a plan, converted to the newest schema; newer plans, and other text, are returned unchanged.
 
     Raises:
-        StoreError: it is damaged; the message says which key is wrong.
-        ValueError: it is no text.
+        StoreError: the plan is damaged; the message names the invalid key.
+        ValueError: the data is not text.
     """
     try:
         version = version_of(data)
@@ -289,10 +289,10 @@ _CHANGED: Mapping[str, Callable[[Json], Json]] = {
         _gone,
     ),
 }
-"""Code to what became of it."""
+"""For each code, the function that converts a statement with this code."""
 _UNSUPPORTED = core_schema.tuple_schema([TEXT, by_name(TEXT), ANYTHING])
 _PLAN = SchemaValidator(part({"schema": INTEGER, "unsupported": many(_UNSUPPORTED)}))
-"""What the steps look at: the newest schema checks the rest."""
+"""Shape of the parts of a plan that the steps change; the check against the newest schema covers the rest."""
 PLAN_STEPS: Steps = {
     number: Step(_PLAN, step) for number, step in enumerate((from_1, from_2, from_3), start=1)
 }

@@ -1,4 +1,4 @@
-"""Lines of trials.jsonl and of commands.jsonl, which says no schema, as older versions wrote them."""
+"""Upgrade lines of trials.jsonl, and of commands.jsonl, which has no schema, from older versions."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -64,8 +64,8 @@ _LINE_1 = record(
     },
     {"guests": by_name(_GUEST)},
 )
-"""Metrics are by name, labels in square brackets; reasons and warnings are sentences; the measure's kind, direction
-and digest without the direction are not there."""
+"""Shape of a line of schema 1: metrics are by name, with labels in square brackets; reasons and warnings are sentences;
+the measure's kind, direction and digest without the direction are missing."""
 _METRIC_2 = record(
     {"name": TEXT, "unit": TEXT, "value": NUMBER}, {"dimensions": OBJECT, "limited_by": TEXT, "better": TEXT}
 )
@@ -94,10 +94,10 @@ _LINE_2 = record(
         "sets_each_load": YES_OR_NO,
     },
 )
-"""The method versions of metrics are not there. In the first lines of this schema metrics were by name, reasons were
-sentences, and kind, direction and digest were not there."""
+"""Shape of a line of schema 2, in which the method versions of metrics are missing. In the first lines of schema 2,
+metrics were by name, reasons were sentences, and kind, direction and digest were missing."""
 WITHOUT_METHODS = 2
-"""The last schema before metrics had the version of their method."""
+"""The last schema before metrics had method versions."""
 _UNITS = {"pps": "frame/s"}
 _LABELLED = re.compile(r"([^\[]*)\[(?:(?P<percent>\d+(?:\.\d+)?(?:e[+-]?\d{1,3})?) %)? ?(.*)\]")
 _THREAD_AT_PORT = re.compile(r"(generator|receiver|napi|arrivals)(?: ([^ ]+))?")
@@ -124,11 +124,12 @@ OLD_COMMAND = SchemaValidator(
         ]
     )
 )
-"""What was written: first without the kernel, then without the namespace of the undo, then with notes in words."""
+"""Older shapes of a command: first without the kernel, then without the namespace of the undo, then with notes as
+sentences."""
 
 
 def from_1(line: Json) -> Json:
-    """Return a line of schema 1 as schema 2 has it."""
+    """Return a line of schema 1 as one of schema 2."""
     return {
         **line,
         "schema": 2,
@@ -142,7 +143,7 @@ def from_1(line: Json) -> Json:
 
 
 def from_2(line: Json) -> Json:
-    """Return a line of schema 2 as schema 3 has it: by which version of its method each metric is, is unknown."""
+    """Return a line of schema 2 as one of schema 3, with unknown method versions."""
     metrics = metrics_of(line["metrics"]) if isinstance(line["metrics"], dict) else line["metrics"]
     for metric in metrics:
         metric["method"] = None
@@ -159,7 +160,7 @@ def from_2(line: Json) -> Json:
 
 
 def metrics_of(named: Mapping[str, Json]) -> list[Json]:
-    """Return metrics by name as a list, with the labels in their names as dimensions."""
+    """Return metrics that were stored by name as a list, with the labels in their names as dimensions."""
     return [
         {
             **_quantity(name),
@@ -201,7 +202,10 @@ def _cpu(label: str) -> Json:
 
 
 def _thread(label: str) -> Json:
-    """Return whose thread it was: a label is a role, a role and a port, a port, or a machine and a thread's name."""
+    """Return the dimensions of a thread from its label.
+
+    A label is a role, a role and a port, a port, or a machine and a thread name.
+    """
     if match := _THREAD_AT_PORT.fullmatch(label):
         return {"role": ROLES.get(match[1], match[1]), **({"port": match[2]} if match[2] else {})}
     if match := _KERNEL_THREAD.fullmatch(label):
@@ -220,19 +224,22 @@ _ABOUT: Mapping[str, Callable[[str], Json]] = {
     "queue_ratio": _queue,
     "thread_cpu_ratio": _thread,
 }
-"""What the label of a metric is about, where it is no flow."""
+"""Dimension for which the label of each metric stands, unless the label stands for a flow."""
 
 
 def lacks_only_methods(line: bytes, version: int) -> bool:
-    """Whether a line may have the shape of today but for the versions of methods: most of schema 2 do.
+    """Whether a line may have the current shape except for method versions, as most lines of schema 2 do.
 
-    Reading such a line at once takes half the time of the step; one that turns out to have another shape is left to it.
+    Decoding such a line directly takes half the time of the upgrade step, which is used only if the shape differs.
     """
     return version == WITHOUT_METHODS and b'"method"' not in line
 
 
 def _warning(old: Json) -> Json:
-    """Return a warning in words as the statement that quotes them; analysis looks for emulated machines."""
+    """Return a warning sentence as a statement.
+
+    The warning about emulated machines is parsed, because the analysis needs it; other warnings are quoted.
+    """
     names, found, _ = old["text"].partition(_EMULATED_AFTER)
     if old["code"] == Emulated.code and found:
         return {"code": Emulated.code, "machines": names.split(", ")}
@@ -246,6 +253,6 @@ TRIAL_STEPS: Steps = {
 
 
 def command(line: Json) -> Json:
-    """Return a line of an older version as it is today; notes in words are quoted."""
+    """Return a line of an older version in the current form; notes that are sentences are quoted."""
     later: Json = {"kernel": "", "undo_netns": None}
     return {**later, **line, "notes": [quoted(each) for each in line.get("notes", ())]}

@@ -1,1 +1,1 @@
-"""What kernels, threads and guests counted while a trial ran, and what that tells of lost frames."""
+"""Counters of kernels, threads and guests during a trial, and their evidence about lost frames."""

@@ -1,7 +1,7 @@
-"""What CPUs and threads did during a load trial, those of guests too, from readings before and after.
+"""Compute the use of CPUs and threads, including those of guests, from readings before and after a load trial. Pure.
 
-The threads of virtual machines (virtual CPUs, vhost, switches, hypervisors' own) are what a guest has of its parent: a
-guest whose vhost thread has no time left loses frames though every CPU has. Pure.
+The threads of virtual machines (virtual CPUs, vhost, switches, hypervisor threads) show the CPU time that a guest
+receives on its host: a guest whose vhost thread is saturated loses frames even if every CPU has idle time.
 """
 
 import re
@@ -19,17 +19,18 @@ from iolab.trial.lab_access import GuestPlace, Site
 
 SOFTIRQ = "ksoftirqd/"
 IDLE_RATIO = 0.01
-"""Threads of the kernel that did less are left out."""
+"""Minimum CPU use at which a kernel thread is listed [ratio]."""
 CLASSES = ("user_ns", "nice_ns", "system_ns", "irq_ns", "softirq_ns", "steal_ns", "idle_ns", "iowait_ns")
 
 
 def threads_read(reading: Reading) -> dict[int, ThreadTimes]:
-    """Return the times of each thread, by thread id."""
+    """Return the run and waiting time of each thread, by thread ID."""
     return {row.tid: row for row in reading.threads()}
 
 
 def run_and_wait(before: ThreadTimes, after: ThreadTimes, span_ns: int) -> tuple[float, float]:
-    """Return which part of a time a thread ran, and which it waited for a CPU: together all of it at most."""
+    """Return the share of a time span in which a thread ran, and the share in which it waited for a CPU; their sum is
+    at most 1."""
     return _ratios(after.run_ns - before.run_ns, after.wait_ns - before.wait_ns, span_ns)
 
 
@@ -40,7 +41,7 @@ def thread_uses(
     before: Mapping[int, ThreadTimes],
     after: Mapping[int, ThreadTimes],
 ) -> tuple[Thread, ...]:
-    """Return every thread that frames pass, in the order of the way."""
+    """Return every thread on the path of the frames, in path order."""
     span_ns = max(1, *(sender.end_ns - sender.begin_ns for sender in ran.senders))
     found: list[Thread] = []
     for index, way in enumerate(directions):
@@ -63,7 +64,7 @@ def thread_uses(
 
 
 def kernel_threads(before: Reading, after: Reading, span_ns: int, prefix: str = "") -> tuple[Thread, ...]:
-    """Return the threads that do the kernel's soft interrupts where these are too many, as far as they ran."""
+    """Return the kernel's soft interrupt threads (ksoftirqd) that ran."""
     earlier = threads_read(before)
     found: list[Thread] = []
     for row in after.threads():
@@ -84,7 +85,7 @@ def _ratios(run_ns: int, wait_ns: int, span_ns: int) -> tuple[float, float]:
 
 
 def cpu_uses(before: Reading, after: Reading, kernel: str = SENDERS) -> tuple[CpuUse, ...]:
-    """Return what every CPU of a kernel did; it counts in ticks of 10 ms."""
+    """Return the CPU use of every CPU of a kernel, from counters with a resolution of 10 ms."""
     found: list[CpuUse] = []
     for earlier, later in zip(before.cpu_times(), after.cpu_times(), strict=True):
         spent = _spent(earlier, later)
@@ -104,7 +105,7 @@ def cpu_uses(before: Reading, after: Reading, kernel: str = SENDERS) -> tuple[Cp
 
 
 def steal_ns(before: Reading, after: Reading) -> int:
-    """Return what the hypervisor took from all CPUs [ns]."""
+    """Return the steal time of all CPUs [ns]."""
     pairs = zip(before.cpu_times(), after.cpu_times(), strict=True)
     return sum(max(0, later.steal_ns - earlier.steal_ns) for earlier, later in pairs)
 
@@ -114,12 +115,12 @@ def _spent(earlier: CpuTimes, later: CpuTimes) -> dict[str, int]:
 
 
 VCPU = re.compile(r"CPU (\d+)/")
-"""QEMU's name of the thread of a virtual CPU, with -name debug-threads=on: CPU 0/KVM, CPU 1/TCG."""
+"""Pattern of the names of QEMU's virtual CPU threads with -name debug-threads=on: CPU 0/KVM, CPU 1/TCG."""
 VHOST = re.compile(r"vhost-\d+")
 POLLING = re.compile(r"(lcore|rte|dpdk)-worker")
-"""DPDK's names of a thread that looks for frames all the time: of 20.11, of 22.11, and since 23.07."""
+"""Pattern of the names of DPDK's busy-polling threads, which differ between DPDK 20.11, 22.11 and 23.07."""
 GUEST_IDLE_RATIO = 0.001
-"""Threads that did less are left out."""
+"""Minimum CPU use at which a guest thread is listed [ratio]."""
 
 
 def guest_threads(
@@ -129,11 +130,10 @@ def guest_threads(
     span_ns: int,
     senders: str = HERE,
 ) -> tuple[Thread, ...]:
-    """Return the threads of guests that did something, by readings of their parents before and after.
+    """Return the guests' threads that ran, from readings of their hosts before and after a trial.
 
-    Frames are sent on the kernel `senders`.
-
-    A hypervisor's first thread is always among them, so that a guest of which nothing ran can be told.
+    `senders` is the kernel that sends the frames. The hypervisor's main thread is always listed, so that a guest
+    without any running thread is visible.
     """
     found: list[Thread] = []
     for name, place in guests.items():
@@ -154,18 +154,18 @@ def _of_guest(
         if row.process != place.process and card is None:
             continue
         if card is not None and not POLLING.match(row.name):
-            continue  # it takes messages now and then
+            continue  # this is a control thread, which rarely runs
         name = _name(row, vhosts, others) if card is None else f"switch {card}"
         first = earlier.get(row.tid, row)
         busy, wait = run_and_wait(first, row, span_ns)
-        # Where it was last is where it was only if nothing moves it.
+        # The CPU on which a thread ran last is its CPU for the whole trial only if the thread did not move.
         cpu = row.last_cpu if row.last_cpu == first.last_cpu else None
         if busy >= GUEST_IDLE_RATIO or row.tid == row.pid:
             yield Thread(name, GUEST, guest, cpu, busy, wait, f"{guest}.{card}" if card else "")
 
 
 def _name(row: ThreadTimes, vhosts: "count[int]", others: "count[int]") -> str:
-    """Return a name that is the same in every run."""
+    """Return a thread name that is the same in every run."""
     vcpu = VCPU.match(row.name)
     if vcpu:
         return f"vCPU {vcpu[1]}"

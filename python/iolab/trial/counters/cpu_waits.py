@@ -1,8 +1,8 @@
-"""Threads that were ready to take frames in and waited for a CPU, who had it, and guests limited by that. Pure.
+"""Find threads that waited for a CPU, the threads that used this CPU, and guests that were limited by the wait. Pure.
 
-The time that a thread waited is the kernel's own figure for what a taken CPU cost it, whoever took it. How busy the CPU
-was is known only over a longer time than the trial's: the counters are read behind the drained barrier. What limited a
-guest, its threads on their parent say; of a guest that is itself set up wrongly the place alone is known.
+The waiting time of a thread is the kernel's own count of the time in which the thread was runnable without a CPU. The
+busy time of a CPU covers more time than the trial, because CPU counters are read after the drain. A guest's limit is
+determined from its threads on the host. For a misconfigured guest, the module reports only the place of the loss.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,41 +38,45 @@ from iolab.results.verdict import BUSY_RATIO, GUEST, CpuUse, Limit, Thread, Verd
 from iolab.trial.counters.drops import OVERRUNS, QDISC, RING_FULL, leading
 
 WAITING_RATIO = 0.3
-"""A thread that waited for its CPU so much of the time did not get what it needed."""
+"""Share of time waiting for its CPU above which a thread is short of CPU time [ratio]."""
 READY_RATIO = 0.9
-"""A thread that ran or waited so much of the time had none left, however much of it was its CPU's doing."""
+"""Share of time running or waiting above which a thread is saturated, even if its CPU was not fully busy [ratio]."""
 BEYOND_RATIO = 0.9
-"""Of a CPU's time, what is enough to account for it: the kernel counts it in ticks."""
+"""Tolerance when a CPU's busy time is compared with the run time of its threads: the kernel counts CPU time in ticks
+[ratio]."""
 STRANGERS_CPUS = 0.25
-"""So many CPUs of unknown work may be why a thread waited; a calm host has less."""
+"""Minimum CPU use of unknown processes that may explain why a thread waited [CPUs]; on an idle host, unknown processes
+use less."""
 CLEAR_RATIO = 0.5
-"""Of what the system under test had, what unknown programs may have had while it is clear what the limit is."""
+"""Maximum CPU use of unknown processes, relative to that of the system under test, at which a verdict is not doubtful
+[ratio]."""
 INSTRUMENT_ROLES = frozenset({"generator", "receiver", "napi"})
-"""Threads that send and receive the frames of a trial."""
+"""Roles of the threads that send and receive a trial's frames."""
 TOLD_RATIO = 0.02
-"""What used less of a CPU is not named."""
+"""Minimum CPU use at which a thread or interrupt is named in the evidence [ratio]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Starved:
-    """A thread that did not get the CPU it needed."""
+    """A thread that waited for a CPU."""
 
     seen: tuple[Evidence, ...]
-    """What it got, and who had the rest."""
+    """Evidence of the thread's CPU time, and of the threads that used the rest of the CPU."""
     anywhere: bool = False
-    """Whether it waited for any CPU; otherwise it stayed on one."""
+    """Whether the thread waited for any CPU; otherwise the thread stayed on one CPU."""
     others_ratio: float = 1.0
-    """What had its CPU beyond the known threads, at most."""
+    """Maximum use of the thread's CPU by threads other than the known ones [ratio]."""
     strangers_cpus: float = 0.0
-    """CPUs that programs had which the trial does not know, of those that it needed."""
+    """CPU use of processes outside the trial, on the CPUs that the thread needed [CPUs]."""
     device_cpus: float = 0.0
-    """CPUs that the threads of the system under test had, of these."""
+    """CPU use of the system under test, on the CPUs that the thread needed [CPUs]."""
     by_instrument: bool = False
-    """Whether senders and receivers had more of the CPUs than the system under test and unknown programs."""
+    """Whether senders and receivers used more of the CPUs than the system under test and unknown processes."""
 
     @property
     def doubt(self) -> Caveat | None:
-        """Return that programs outside the trial may be why; None: they had too little."""
+        """Return a caveat if processes outside the trial may have caused the wait; None if they used too little CPU
+        time."""
         if self.strangers_cpus < max(STRANGERS_CPUS, CLEAR_RATIO * self.device_cpus):
             return None
         return OthersOnCpu(others_ratio=min(1.0, self.strangers_cpus))
@@ -85,7 +89,7 @@ def starved(
     threads: Sequence[Thread],
     least_ratio: float = WAITING_RATIO,
 ) -> Starved | None:
-    """Return what kept a thread from its CPU; None: it did not wait so much, or no CPU is seen to be why."""
+    """Return why a thread waited for a CPU; None if the wait was too short, or if no CPU's use explains the wait."""
     wait_ratio = waiting.waited
     if wait_ratio < least_ratio:
         return None
@@ -104,7 +108,7 @@ def starved(
         own = [one for one in cpus if one.kernel == waiting.kernel]
         return _anywhere(
             had, own, [one for one in threads if one.kernel == waiting.kernel], read
-        )  # it was elsewhere for a part of the time
+        )  # the thread ran on several CPUs
     if cpu.busy_ratio < BUSY_RATIO and ready_ratio < READY_RATIO:
         return None
     others_ratio = max(0.0, min(1.0, cpu.busy_ratio * read) - known_ratio)
@@ -121,7 +125,7 @@ def starved(
 
 
 def shared(thread: Thread, cpus: Sequence[CpuUse], threads: Sequence[Thread]) -> Starved | None:
-    """Return that a thread shared a CPU without time left, if threads of the trial had most of what it had not."""
+    """Return evidence that a thread shared a fully busy CPU, and mostly with threads of the trial; else None."""
     beside = neighbours(thread, threads)
     cpu = _cpu(thread, cpus)
     if cpu is None or cpu.busy_ratio < BUSY_RATIO:
@@ -129,13 +133,13 @@ def shared(thread: Thread, cpus: Sequence[CpuUse], threads: Sequence[Thread]) ->
     beside_ratio = sum(one.busy_ratio for one in beside)
     others_ratio = max(0.0, cpu.busy_ratio - thread.busy_ratio - beside_ratio)
     if beside_ratio <= others_ratio:
-        return None  # work of lower priority keeps a CPU busy, too
+        return None  # programs of lower priority keep a CPU busy too
     ran = ThreadRan(thread=thread.name, busy_ratio=thread.busy_ratio)
     return Starved((*_busy(cpu), ran, *_sharers(beside)), others_ratio=others_ratio)
 
 
 def neighbours(thread: Thread, threads: Sequence[Thread]) -> list[Thread]:
-    """Return the other threads that used the CPU of one."""
+    """Return the other threads that used a thread's CPU."""
     where = (thread.kernel, thread.cpu)
     same = (one for one in threads if (one.kernel, one.cpu) == where and one is not thread)
     return [one for one in same if one.busy_ratio > TOLD_RATIO]
@@ -151,16 +155,16 @@ def _is_by_instrument(threads: Sequence[Thread], strangers: float) -> bool:
 
 
 def _of_device(threads: Sequence[Thread]) -> float:
-    """Return the CPUs that threads of the system under test had."""
+    """Return the CPU use of the system under test's threads [CPUs]."""
     return sum(one.busy_ratio for one in threads if one.role not in INSTRUMENT_ROLES)
 
 
 def _anywhere(
     had: ThreadWaited, cpus: Sequence[CpuUse], threads: Sequence[Thread], read: float
 ) -> Starved | None:
-    """Return that a thread waited for any CPU; None: one of them was not busy.
+    """Return evidence that a thread waited for any CPU; None if one of the CPUs was not busy.
 
-    `threads` are the trial's on that kernel; `read` is the time between readings, in times of the trial's.
+    `threads` are the trial's threads on the kernel; `read` is the time between readings, relative to the trial's time.
     """
     least_ratio = min((one.busy_ratio for one in cpus), default=0.0)
     if least_ratio < BUSY_RATIO:
@@ -180,7 +184,7 @@ def _anywhere(
 
 
 def _busy(use: CpuUse) -> Iterator[Evidence]:
-    """Yield how busy a CPU was, and with what it was that no thread has."""
+    """Yield evidence of a CPU's busy time, and of its steal and soft interrupt time."""
     cpu = MachineCpu(cpu=use.cpu, machine=use.kernel) if use.kernel else OwnCpu(cpu=use.cpu)
     busy_ratio = use.busy_ratio
     yield CpuBusy(cpu=cpu, busy_ratio=busy_ratio) if busy_ratio >= BUSY_RATIO else CpuOccupied(cpu=cpu)
@@ -197,9 +201,10 @@ def _sharers(threads: Sequence[Thread]) -> Iterator[Evidence]:
 
 
 STARVED_RATIO = 0.8
-"""Instead of WAITING_RATIO, where it passed nothing on at all: a guest that is not set up to does not need its CPU."""
+"""Threshold that replaces WAITING_RATIO for a guest that forwarded no frame: a guest that is not configured to forward
+needs little CPU time [ratio]."""
 STOPPED_RATIO = 0.001
-"""A guest whose busiest thread ran no more was stopped: an idle one's timers run more."""
+"""Minimum CPU use of a running guest's busiest thread [ratio]: the timers of an idle guest use more."""
 
 
 def guest_verdict(
@@ -209,7 +214,8 @@ def guest_verdict(
     cpus: Sequence[CpuUse],
     threads: Sequence[Thread],
 ) -> Verdict | None:
-    """Return the verdict where frames were lost at a guest whose threads on the parent had, or got, no time left."""
+    """Return a verdict if frames were lost at a guest whose threads on the host were saturated or waited for a CPU;
+    else None."""
     machine = _machine_of(worst.place)
     own = _own(worst, threads)
     busiest = max(own, key=lambda one: one.busy_ratio, default=None)
@@ -222,7 +228,7 @@ def guest_verdict(
         return Verdict(Limit.HOP, (lost, GuestIdle(machine=machine)), worst.place)
     short = starved_guest(result, worst, cpus, threads)
     if short is not None:
-        # A guest whose thread waited for the instrument is not what the rate is of.
+        # If a guest's thread waited for the instrument, the guest is not the limit.
         limit = Limit.HOST if short.by_instrument else Limit.CPU
         return Verdict(limit, (*short.seen, lost), worst.place, short.doubt)
     waited = GuestWaited(
@@ -235,7 +241,7 @@ def guest_verdict(
 
 
 def _ran(machine: str, busiest: Thread, cpus: Sequence[CpuUse]) -> Evidence:
-    """Return for how much of the time the busiest thread of a guest ran."""
+    """Return evidence of the run time of a guest's busiest thread."""
     beside = [cpu for cpu in cpus if cpu.kernel == busiest.kernel]
     idle_ratio = sum(1 - cpu.busy_ratio for cpu in beside) / len(beside) if beside else 0.0
     name, busy_ratio = busiest.name, busiest.busy_ratio
@@ -249,21 +255,21 @@ def _ran(machine: str, busiest: Thread, cpus: Sequence[CpuUse]) -> Evidence:
 def starved_guest(
     result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Sequence[Thread]
 ) -> Starved | None:
-    """Return what kept the busiest of a guest's threads that waited from its CPU, if frames were lost for that."""
+    """Return why the guest's busiest waiting thread waited, if the wait explains the lost frames; else None."""
     first = leading(worst.reason)
     if first != RING_FULL and not isinstance(first, NeverRead | LostBetween):
-        return None  # what is lost inside the guest is lost while it runs
+        return None  # frames are lost inside a guest while the guest runs
     least_ratio = WAITING_RATIO if result.forwarded_frames else STARVED_RATIO
     for thread in sorted(_own(worst, threads), key=lambda one: -one.busy_ratio):
         short = starved(result, thread, cpus, threads, least_ratio)
-        # One that passes nothing on may be set up wrongly: only the CPU it stayed on is evidence then.
+        # A guest that forwards nothing may be misconfigured: only a thread that stayed on one CPU counts.
         if short is not None and (result.forwarded_frames or not short.anywhere):
             return short
     return None
 
 
 def _machine_of(place: Place) -> str:
-    """Return the machine that a place is on; empty: it is on none in particular."""
+    """Return the machine at a place in the lab; empty if no machine is there."""
     match place:
         case AtPort():
             return PortRef(place.port).machine
@@ -274,7 +280,7 @@ def _machine_of(place: Place) -> str:
 
 
 def _own(worst: Drop, threads: Sequence[Thread]) -> list[Thread]:
-    """Return the threads of the guest at which frames were lost, if it may have had no time for them."""
+    """Return the threads of the guest at the place of the loss, if the guest may have been overrun."""
     if not _may_be_overrun(worst.reason):
         return []
     machine = _machine_of(worst.place)
@@ -282,9 +288,9 @@ def _own(worst: Drop, threads: Sequence[Thread]) -> list[Thread]:
 
 
 def _tells(thread: Thread, worst: Drop) -> bool:
-    """Tell whether it says something that a thread was busy, or waited.
+    """Whether a thread's busy or waiting time is evidence.
 
-    One that polls is busy whatever comes; where frames were left in a queue that only it reads, it did not keep up.
+    A polling thread is always busy; its busy time is evidence only if frames were lost in a queue that it alone reads.
     """
     first = leading(worst.reason)
     unread = first == RING_FULL or isinstance(first, NeverRead)
@@ -292,6 +298,6 @@ def _tells(thread: Thread, worst: Drop) -> bool:
 
 
 def _may_be_overrun(reason: DropReason) -> bool:
-    """Tell whether frames are lost for this reason where a guest has no time for them; others are decisions."""
+    """Whether a drop reason may mean that a guest was overrun; other reasons are deliberate drops."""
     first = leading(reason)
     return first == QDISC or first in OVERRUNS or isinstance(first, NeverRead | LostBetween)

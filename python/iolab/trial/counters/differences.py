@@ -1,6 +1,6 @@
-"""What was counted between two readings of everything: before the first frame, and behind the drained barrier. Pure.
+"""Compute the differences between two readings of all counters: before the first frame, and after the drain. Pure.
 
-What the counts mean for frames is in balance.
+The module `balance` interprets the counts.
 """
 
 from collections.abc import Mapping
@@ -11,41 +11,41 @@ from iolab.agent.messages import DeviceCounts, QdiscCounters, WayCounts, WireCou
 from iolab.lab.kernels import HERE
 
 ROOT, CLSACT = "root", "ffff:fff1"
-"""Parents of qdiscs: an interface's queues, and what filters run in before and behind them (TC_H_CLSACT)."""
+"""Parents of qdiscs: an interface's queues, and the hooks for filters on ingress and egress (TC_H_CLSACT)."""
 NO_QUEUE = "noqueue"
 QDISC_COUNTS = ("drops", "packets", "bytes", "overlimits")
 XDP_LOSSES = ("xdp_xmit_errors", "xdp_tx_errors")
-"""Ends of the names of veth's own counters (ethtool -S) for frames that an XDP program sent and no ring took."""
+"""Suffixes of veth's statistics (ethtool -S) for frames that an XDP program sent and no ring accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Where an end of a link is found in readings."""
+    """Location of one end of a link in counter readings."""
 
     ref: str
-    """As machine.port."""
+    """Port name, as machine.port."""
     netns: str | None
     """Network namespace."""
     interface: str
-    """Interface."""
+    """Interface name."""
     kernel: str = HERE
-    """The machine whose kernel it is on."""
+    """Machine whose kernel has the interface."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that is counted, at one time."""
+    """Values of all counters at one time."""
 
     reading: Reading
-    """The kernel's counters."""
+    """Counters of the sending kernel."""
     devices: Mapping[str, DeviceCounts]
-    """Of reference devices, by the port where frames come in."""
+    """Counters of reference devices, by receiving port."""
     elsewhere: Mapping[str, Reading] = field(default_factory=dict)
-    """The counters of other kernels on the way, by kernel."""
+    """Counters of other kernels on the path, by kernel."""
     wires: Mapping[str, WireCounts] = field(default_factory=dict)
-    """The counters of emulated paths, by link."""
+    """Counters of emulated paths, by link."""
     own: str = HERE
-    """The kernel that frames are sent on, which `reading` is of."""
+    """Kernel that sends the frames; `reading` has its counters."""
 
     def of(self, kernel: str) -> Reading:
         """Return the counters of a kernel."""
@@ -54,23 +54,23 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The differences of two snapshots."""
+    """Differences between two snapshots."""
 
     ports: Mapping[str, Port]
-    """Where each port on the ways is found."""
+    """Location of each port on the paths."""
     before: Snapshot
-    """The first."""
+    """First snapshot."""
     after: Snapshot
-    """The second."""
+    """Second snapshot."""
     wire_ends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The ports at the ends of emulated paths, by link."""
+    """Ports at the ends of emulated paths, by link."""
 
     def crosses(self, out: str, into: str) -> bool:
-        """Tell whether two ports are on two kernels."""
+        """Whether two ports are on different kernels."""
         return self.ports[out].kernel != self.ports[into].kernel
 
     def frames(self, ref: str, *counters: str) -> int:
-        """Return what an interface counted, the sum of several counters; 0 where it was not read twice."""
+        """Return the sum of an interface's counter increases; 0 without two readings."""
         port = self.ports[ref]
         earlier = self.before.of(port.kernel).interface(port.netns, port.interface)
         later = self.after.of(port.kernel).interface(port.netns, port.interface)
@@ -79,11 +79,12 @@ class Counted:
         return sum(int(getattr(later, name) - getattr(earlier, name)) for name in counters)
 
     def qdisc_drops(self, ref: str) -> int:
-        """Return the frames that the qdisc of an interface dropped."""
+        """Return the frames that an interface's qdiscs dropped."""
         return sum(row.drops for row in self.qdiscs(ref))
 
     def qdiscs(self, ref: str) -> tuple[QdiscCounters, ...]:
-        """Return what the root qdiscs of an interface counted: several where each of its queues has one."""
+        """Return the counter increases of an interface's root qdiscs; there are several if each queue has its own
+        qdisc."""
         return self._qdiscs(ref, ROOT)
 
     def filtered(self, ref: str) -> int:
@@ -97,7 +98,8 @@ class Counted:
         return tuple(_increase(earlier.get(handle), row) for handle, row in later.items())
 
     def reset(self) -> tuple[str, ...]:
-        """Return the ports whose counters went back or away: they were made again, or somebody set them to zero."""
+        """Return the ports whose counters decreased or disappeared: the interface was recreated, or its counters were
+        reset."""
         names = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped")
         return tuple(
             ref
@@ -110,7 +112,8 @@ class Counted:
         )
 
     def begun_again(self) -> tuple[str, ...]:
-        """Return the ports of which a queue's or filter's counters went back or away: what it had dropped is lost."""
+        """Return the ports on which counters of a queue or filter decreased or disappeared, so earlier drops are
+        unknown."""
         return tuple(
             ref
             for ref, port in self.ports.items()
@@ -123,22 +126,23 @@ class Counted:
         )
 
     def xdp_losses(self, ref: str) -> int:
-        """Return the frames that an XDP program sent out of an interface and no ring took."""
+        """Return the frames that an XDP program sent on an interface and no ring accepted."""
         port = self.ports[ref]
         return _xdp_losses(self.after.of(port.kernel), port) - _xdp_losses(self.before.of(port.kernel), port)
 
     def has_device(self, ref: str) -> bool:
-        """Tell whether frames that come in at a port go to a reference device."""
+        """Whether frames that arrive on a port are passed to a reference device."""
         return ref in self.after.devices
 
     def ruled_out(self, ref: str) -> int:
-        """Return the frames that the rule of a reference device dropped."""
+        """Return the number of frames that the rule of a reference device dropped."""
         if ref not in self.after.devices or ref not in self.before.devices:
             return 0
         return self.after.devices[ref].dropped_frames - self.before.devices[ref].dropped_frames
 
     def on_wire(self, out: str, into: str) -> tuple[str, WayCounts] | None:
-        """Return the link of the wire from one port to another, and what became of frames on it; None: no wire."""
+        """Return the emulated link from one port to another, and its frame counts; None if there is no emulated
+        link."""
         for link, after in self.after.wires.items():
             before = self.before.wires.get(link)
             if before is None or (pair := self.wire_ends.get(link)) is None:
@@ -149,23 +153,23 @@ class Counted:
         return None
 
     def backlogs(self, kernel: str) -> dict[int, int]:
-        """Return the frames that did not fit into the backlog of each CPU of a kernel."""
+        """Return the number of frames that did not fit into the backlog of each CPU of a kernel."""
         earlier = _backlogs(self.before.of(kernel))
         return {
             cpu: count - earlier.get(cpu, count) for cpu, count in _backlogs(self.after.of(kernel)).items()
         }
 
     def reasons(self, kernel: str) -> dict[str, int]:
-        """Return the packets that a whole kernel dropped, by its name of the reason."""
+        """Return the packets that a kernel dropped, by drop reason."""
         return drop_reasons(self.before.of(kernel), self.after.of(kernel))
 
     def kernels(self) -> tuple[str, ...]:
-        """Return the kernels that were read, first the one that frames are sent on."""
+        """Return the kernels whose counters were read, the sending kernel first."""
         return (self.after.own, *self.after.elsewhere)
 
 
 def drop_reasons(before: Reading, after: Reading) -> dict[str, int]:
-    """Return the packets that the whole kernel dropped between two readings, by its name of the reason."""
+    """Return the packets that the whole kernel dropped between two readings, by drop reason."""
     earlier = _reasons(before)
     changes = {reason: count - earlier.get(reason, 0) for reason, count in _reasons(after).items()}
     return {reason: frames for reason, frames in changes.items() if frames > 0}
@@ -182,7 +186,8 @@ def _backlogs(reading: Reading) -> dict[int, int]:
 
 
 def _qdiscs(reading: Reading, port: Port, parent: str) -> dict[tuple[str, int], QdiscCounters]:
-    """Return an interface's qdiscs with one parent; equal handles (0: the kernel made it) by their order."""
+    """Return the qdiscs of an interface that have a given parent; equal handles (0: created by the kernel) are
+    numbered."""
     rows = [
         row
         for seen in reading.observations
@@ -194,7 +199,8 @@ def _qdiscs(reading: Reading, port: Port, parent: str) -> dict[tuple[str, int], 
 
 
 def _increase(earlier: QdiscCounters | None, later: QdiscCounters) -> QdiscCounters:
-    """Return what a qdisc counted since; one that was not there before, or that began again, counted all of it."""
+    """Return the counter increase of a qdisc; for a new qdisc, or one whose counters were reset, return the whole
+    count."""
     if earlier is None or _began_again(earlier, later):
         return later
     changes = {name: getattr(later, name) - getattr(earlier, name) for name in QDISC_COUNTS}
@@ -202,7 +208,7 @@ def _increase(earlier: QdiscCounters | None, later: QdiscCounters) -> QdiscCount
 
 
 def _began_again(earlier: QdiscCounters, later: QdiscCounters | None) -> bool:
-    """Tell whether a qdisc is no more, or its counters went back; one without a queue had nothing to count."""
+    """Whether a qdisc disappeared or its counters decreased; a noqueue qdisc has no counters."""
     if later is None:
         return earlier.kind != NO_QUEUE
     return any(getattr(later, name) < getattr(earlier, name) for name in QDISC_COUNTS)

@@ -1,9 +1,8 @@
-"""Drops: places and reasons for which frames are lost, and which reasons of the kernel tell why, and how surely. Pure.
+"""Define places and reasons of drops, and match them with the kernel's drop reasons. Pure.
 
-The kernel counts its reasons for all that it drops: frames of other programs, and copies that the instrument itself
-causes. So a reason is that of missing frames for certain only where its count is theirs.
-
-Single flows that lost all of their frames, while others passed, are a case of their own: no lack of time does that.
+The kernel counts drop reasons for all traffic, including that of other programs and copies that the instrument causes.
+The reason for missing frames is therefore certain only if the kernel's count matches their number. It is a separate
+case if individual flows lost all frames while other flows passed, because overruns do not cause this.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,7 +40,8 @@ TX_ERRORS = CountedAs(counter="tx_errors")
 OVERRUNS: frozenset[DropReason] = frozenset(
     {RING_FULL, NO_BUFFER, BACKLOG, RX_DROPPED, RX_ERRORS, WIRE_BEHIND, WIRE_FULL}
 )
-"""Reasons of a place that had no time left for what came; others are decisions, however busy it was."""
+"""Reasons of overruns: the place had no time or space for the frames. All other drop reasons are deliberate and
+independent of load."""
 RECEIVER, ON_THE_WAY = PlainPlace(code="receiver"), PlainPlace(code="on-the-way")
 DECISIONS = frozenset(
     {
@@ -51,33 +51,33 @@ DECISIONS = frozenset(
         "BRIDGE_NON_FORWARDING_STATE", "VLAN_FILTER", "DEV_READY", "TTL_EXPIRED",
     }
 )  # fmt: skip
-"""The kernel's reasons that are decisions (include/net/dropreason-core.h): they hold at any load."""
+"""Kernel drop reasons that are deliberate (include/net/dropreason-core.h): they apply at any load."""
 CHANCE = 1e-6
-"""How likely it may at most be that a flow lost everything by the loss that all flows have."""
+"""Maximum probability that a flow lost all of its frames by chance, given the loss ratio of all flows."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadFlows:
-    """Flows of which nothing arrived, over all directions."""
+    """Flows of which no frame was received, over all directions."""
 
     flows: tuple[int, ...]
-    """Their numbers, of those that the receivers list."""
+    """Numbers of these flows, as far as the receivers list the flows."""
     of: int
-    """Flows that were sent."""
+    """Number of flows that were sent."""
     frames: int
-    """Frames of the dead ones: all lost."""
+    """Number of frames sent in these flows, all of which were lost."""
     fewest_frames: int
-    """Of any one of them."""
+    """Number of frames of the flow with the fewest frames among these flows."""
 
 
 def decided(drop: Drop) -> bool:
-    """Return whether frames were dropped by a decision, as somebody set it up: no want of time or room does that."""
+    """Whether frames were dropped deliberately by configuration, not for lack of time or space."""
     ruled = drop.reason in (RULE, FILTER, DAMAGED) or isinstance(drop.reason, ByImpairment | LongerThanMtu)
     return ruled or drop.cause in DECISIONS
 
 
 def merged(drops: Iterable[Drop]) -> tuple[Drop, ...]:
-    """Return the drops of each place and reason as one, most frames first."""
+    """Merge the drops of each place and reason; return them in descending order of lost frames."""
     sums: dict[tuple[Place, DropReason], Drop] = {}
     for drop in drops:
         known = sums.get((drop.place, drop.reason))
@@ -88,9 +88,10 @@ def merged(drops: Iterable[Drop]) -> tuple[Drop, ...]:
 
 
 def worst_of(drops: Sequence[Drop], lost_frames: int) -> Drop | None:
-    """Return the place and reason with most of merged drops.
+    """Return the place and the reason with the most frames among merged drops.
 
-    Where no reason has half of them, those of a place are named together.
+    If no single reason accounts for half of the lost frames, all reasons of the place with the most frames are
+    combined.
     """
     if not drops or drops[0].frames * 2 >= lost_frames:
         return drops[0] if drops else None
@@ -106,14 +107,15 @@ def worst_of(drops: Sequence[Drop], lost_frames: int) -> Drop | None:
 
 
 def leading(reason: DropReason) -> DropReason:
-    """Return the reason that has most frames: the first of several."""
+    """Return the first of several reasons, which has the most frames."""
     return reason.reasons[0].reason if isinstance(reason, SeveralReasons) else reason
 
 
 FIT_RATIO = 0.03
-"""How far a reason's count may be from the frames that it explains: the rest is other work of the host."""
+"""Maximum relative difference between a reason's count and the frames that it explains; the rest is other traffic."""
 FEWEST_RATIO = 0.5
-"""From which share of the missing frames on a reason that explains only some of them is named."""
+"""Minimum share of the missing frames that a reason must explain to be named if it does not explain all of them
+[ratio]."""
 GIVEN: Mapping[DropReason, tuple[str, ...]] = {
     RING_FULL: ("FULL_RING", "NOT_SPECIFIED"),
     QDISC: ("QDISC_DROP", "QDISC_OVERLIMIT", "TC_EGRESS"),
@@ -122,7 +124,7 @@ GIVEN: Mapping[DropReason, tuple[str, ...]] = {
     RX_DROPPED: ("UNHANDLED_PROTO",),
     WIRE_BEHIND: ("TAP_FILTER", "FULL_RING", "NOT_SPECIFIED"),
 }
-"""A drop's reason, and what the kernel calls it; veth gives none for a full ring."""
+"""Kernel drop reasons for each of iolab's drop reasons; veth reports none for a full ring."""
 OF_ARRIVALS = frozenset(
     {
         "IP_LOCAL_SOURCE", "IP_INADDRERRORS", "IP_INNOROUTES", "IP_RPFILTER", "IP_INVALID_SOURCE", "IP_INVALID_DEST",
@@ -130,27 +132,27 @@ OF_ARRIVALS = frozenset(
         "UNICAST_IN_L2_MULTICAST", "IPV6DISABLED", "PKT_TOO_SMALL", "NOT_SPECIFIED",
     }
 )  # fmt: skip
-"""Why a network stack throws away frames that arrive at an interface and are for no program of its own; before Linux
-6.14 it gave no reason for most of them."""
+"""Kernel drop reasons for arriving frames without a local receiver; before Linux 6.14, most drops of such frames had no
+reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Missing frames that a reason stands for."""
+    """Missing frames that a drop reason explains."""
 
     reason: str
-    """The kernel's name."""
+    """Kernel's drop reason."""
     frames: int
-    """How many."""
+    """Number of frames."""
     doubt: Caveat | None = None
-    """Why it is not certain; None: it is."""
+    """Reason to doubt the match; None if the match is certain."""
 
 
 def without_copies(reasons: Mapping[str, int], frames: int) -> dict[str, int]:
-    """Return a kernel's reasons without `frames` that its stack got a second time and threw away.
+    """Return a kernel's drop reasons without `frames` copies that its network stack received and dropped.
 
-    What an AF_PACKET socket receives the stack of its namespace gets as well. Of the reasons that it can have had, the
-    one whose count is nearest is its own.
+    The stack of a namespace receives a copy of each frame that an AF_PACKET socket receives. The counts of the most
+    likely drop reasons, those with the closest counts, are reduced.
     """
     left = dict(reasons)
     for reason in sorted(OF_ARRIVALS & left.keys(), key=lambda reason: (abs(left[reason] - frames), reason)):
@@ -161,9 +163,10 @@ def without_copies(reasons: Mapping[str, int], frames: int) -> dict[str, int]:
 
 
 def beyond(reasons: Mapping[str, Mapping[str, int]], known: Sequence[Drop]) -> dict[str, dict[str, int]]:
-    """Return what the kernels' reasons tell beyond drops that have a place.
+    """Return the counts of the kernels' drop reasons, reduced by the drops whose place is known.
 
-    A drop is taken for a reason that the kernel gives such drops, else for the most frequent one that is no decision.
+    A drop is subtracted from a reason that the kernel gives for such drops, else from the most frequent reason that is
+    not deliberate.
     """
     left = {kernel: dict(found) for kernel, found in reasons.items()}
     for drop in known:
@@ -184,9 +187,9 @@ def beyond(reasons: Mapping[str, Mapping[str, int]], known: Sequence[Drop]) -> d
 
 
 def share_out(holes: Sequence[int], reasons: Mapping[str, int]) -> tuple[tuple[Named, ...], ...]:
-    """Return what a kernel's reasons tell of the frames that are missing at each of several places.
+    """Return the drop reasons that explain the frames that are missing at each of several places.
 
-    One reason may be that of all places together, else each place has its own.
+    One drop reason may explain the missing frames of all places together; otherwise each place has its own reason.
     """
     together = explain(sum(holes), reasons)
     if len(together) == 1 and not together[0].doubt:
@@ -201,10 +204,12 @@ def share_out(holes: Sequence[int], reasons: Mapping[str, int]) -> tuple[tuple[N
 
 
 def explain(missing: int, reasons: Mapping[str, int]) -> tuple[Named, ...]:
-    """Return what a kernel's reasons tell of missing frames, most first; nothing where several could be theirs.
+    """Return the drop reasons that explain missing frames, the most frequent first; empty if the explanation is
+    ambiguous.
 
-    For certain: the one reason with their count, or all reasons, whose sum it is. In doubt: the one reason that has
-    more, or where none has as many, the largest.
+    A match is certain if only one reason has a matching count, or if the sum of all reasons matches. A match is
+    doubtful if only one reason has a larger count; if there is no such reason, the most frequent one is a doubtful
+    match.
     """
     counts = sorted(
         ((n, reason) for reason, n in reasons.items() if n > 0), key=lambda row: (-row[0], row[1])
@@ -247,16 +252,16 @@ LOST_BY: Mapping[str, DropReason] = {
     "codel": QueueLimit(code="by-codel"),
     "pacer": QueueLimit(code="in-pacer-queue"),
 }
-"""Kind of stage to reason; other stages lose nothing."""
+"""Drop reason by kind of impairment stage; other stages lose no frames."""
 
 
 def wire_drops(
     counted: Counted, out: str, into: str, damaged_frames: int, *, direct: bool = True
 ) -> Iterator[Drop]:
-    """Yield what was lost on the emulated path between two ports; nothing where there is none.
+    """Yield the losses on the emulated path between two ports; none if there is no emulated path.
 
-    Of the frames whose bit it inverted, `damaged_frames` arrived and are named there. A wire that is not `direct` is
-    between bridges, whose members the ports are: its own interfaces are not counted.
+    Of the frames with an inverted bit, `damaged_frames` arrived and count at the receiver. An emulated link that is
+    not `direct` joins bridges whose members are the ports: its own interfaces are not counted.
     """
     found = counted.on_wire(out, into)
     if found is None:
@@ -266,7 +271,7 @@ def wire_drops(
     if direct:
         yield Drop(place, WIRE_BEHIND, counted.frames(out, "tx_dropped") + way.unread_frames)
     for stage in (one for one in way.stages if one.lost_frames):
-        taken = min(copies, stage.lost_frames)  # the originals of these went on
+        taken = min(copies, stage.lost_frames)  # the originals of these copies were forwarded
         copies -= taken
         yield Drop(place, LOST_BY[stage.kind], stage.lost_frames - taken)
     for reason, frames in (
@@ -279,7 +284,7 @@ def wire_drops(
 
 
 def dead_flows(receivers: Sequence[ReceiverReport]) -> DeadFlows | None:
-    """Return the flows that lost everything; None: there are none, or no others."""
+    """Return the flows that lost all frames; None if no flow or every flow lost all frames."""
     seen = [receiver.flows for receiver in receivers]
     dead = [one for flows in seen for one in flows.worst if one.sent_frames and not one.received_frames]
     count = sum(flows.count for flows in seen)
@@ -294,7 +299,8 @@ def dead_flows(receivers: Sequence[ReceiverReport]) -> DeadFlows | None:
 
 
 def explains(dead: DeadFlows, result: LoadResult) -> bool:
-    """Tell whether most of the loss is theirs, and no accident of what others lost as well."""
+    """Whether flows that lost all frames explain most of the loss, and could not have lost all their frames by chance
+    at the loss ratio of the other flows."""
     others_lost = max(0, result.lost_frames - dead.frames)
     others_ratio = others_lost / max(1, result.offered_frames - dead.frames)
     return 2 * dead.frames >= result.lost_frames and others_ratio**dead.fewest_frames <= CHANCE

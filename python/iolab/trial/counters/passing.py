@@ -1,7 +1,7 @@
-"""What passed a port or a queue, divided by the time in which it passed, and by no other. Pure.
+"""Compute rates of ports and queues over the time in which traffic passed. Pure.
 
-A queue goes on sending after its program has ended, and a program is connected before it sends: the time that was asked
-for is not that of the bytes.
+A queue continues to send after its program has ended, and a program connects before it sends, so the requested duration
+differs from the time in which traffic passed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,22 +17,23 @@ from iolab.trial.measurement import Readings
 from iolab.units import NS_PER_S
 
 HEAD_RATIO = 0.02
-"""Of the bytes, what may pass before and after the time that counts: handshakes, reports, neighbours' talk."""
+"""Share of the bytes excluded at the start and at the end: handshakes, reports, neighbour discovery [ratio]."""
 FEWEST_POINTS = 6
-"""With fewer, every rate has two levels."""
+"""Minimum number of rate points for finding a change; fewer points can always be split into two levels."""
 LEVEL_RATIO = 1.5
-"""Two levels that differ by less are one that varies."""
+"""Minimum ratio of two levels that count as separate."""
 SPREADS = 3.0
-"""So many mean deviations of their points two levels are apart, or the rate changes all the time."""
+"""Minimum distance between two levels, in mean deviations of their points; below it, the rate changes continuously."""
 MISLEADING_RATIO = 0.2
-"""A mean that is further from the level of most of the time is not what a reader takes it for."""
+"""Maximum relative difference between the mean and the longest-lasting level at which the mean is still
+representative."""
 
 MOST_POINTS = 100
-"""Points that are looked at: of a longer trial every second, third, ... count."""
+"""Maximum number of points to evaluate; longer trials are subsampled."""
 QUEUE = "queue"
 
 Counts = Sequence[tuple[int, int]]
-"""Times [ns] and what a counter of bytes showed then; rising."""
+"""Ascending times [ns] and values of a byte counter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,9 @@ class Passing:
     """Bytes, and the time in which they passed."""
 
     bytes: int
-    """How many."""
+    """Number of bytes."""
     span_ns: int
-    """In which time [ns]."""
+    """Time span [ns]."""
 
     @property
     def bps(self) -> float:
@@ -52,26 +53,27 @@ class Passing:
 
 @dataclass(frozen=True, slots=True)
 class LevelChange:
-    """A rate that was at one level, and from then on at another."""
+    """A change of a rate from one level to another."""
 
     at_ns: int
-    """When, since the first of the points [ns]."""
+    """Time from the first point to the change [ns]."""
     before_bps: float
-    """Median until then [bit/s]."""
+    """Median before the change [bit/s]."""
     after_bps: float
-    """Median from then on [bit/s]."""
+    """Median after the change [bit/s]."""
     mean_bps: float
-    """Over all of the time [bit/s]."""
+    """Mean over the whole time [bit/s]."""
     longest_bps: float
-    """The level of most of the time [bit/s]."""
+    """The one of the two levels that lasted longer [bit/s]."""
     changed_ns: int
-    """When, on the clock of the points [ns]."""
+    """Time of the change on the clock of the points [ns]."""
 
 
 def passing(counts: Counts) -> Passing | None:
-    """Return what passed, and in which time, without the first and last part of it; None: nothing did.
+    """Return the bytes that passed, without the first and the last share, and the time in which they passed; None if
+    nothing passed.
 
-    Between two readings a counter is taken to rise evenly.
+    The counter is interpolated linearly between two readings.
     """
     if len(counts) < 2 or counts[-1][1] <= counts[0][1]:
         return None
@@ -89,11 +91,11 @@ def _reached_ns(counts: Counts, value: float) -> float:
 
 
 def level_change(counts: Counts) -> LevelChange | None:
-    """Return where a rate went from one level to another, if its mean misleads; None: it did not.
+    """Return the change of a rate between two levels if the mean is not representative; else None.
 
-    Rates are compared as logarithms, so that a level is as wide below as above. The change is where the sum of absolute
-    deviations from the medians of both sides is least: a burst or pause in the middle moves no median. A level may be
-    as short as one point: it counts if it moves the mean.
+    Rates are compared as logarithms, so that deviations above and below a level have equal weight. The change is where
+    the sum of absolute deviations from the medians of both sides is smallest: a burst or pause in the middle does not
+    move a median. A level may have a single point if it affects the mean.
     """
     begun = next((at for at, (one, other) in enumerate(pairwise(counts)) if other[1] > one[1]), 0)
     counts = counts[begun :: -(-len(counts) // MOST_POINTS) or 1]
@@ -107,7 +109,7 @@ def level_change(counts: Counts) -> LevelChange | None:
     split = min(range(1, len(logs)), key=lambda at: _deviation(logs[:at]) + _deviation(logs[at:]))
     before, after = median(rates[:split]), median(rates[split:])
     if not min(before, after) or max(before, after) < LEVEL_RATIO * min(before, after):
-        return None  # at 0 it stood still, which has a mark of its own
+        return None  # a standstill has a separate warning
     spread = max(_deviation(side) / len(side) for side in (logs[:split], logs[split:]))
     if abs(log10(before / after)) < SPREADS * spread:
         return None
@@ -125,7 +127,7 @@ def _deviation(values: Sequence[float]) -> float:
 
 
 def sustained_bps(passed: Passing, rates_bps: Sequence[int], credit_bytes: int) -> float:
-    """Return what a shaper passes without what its full buckets let through at once [bit/s]: no less than its rate."""
+    """Return the rate of a shaper without the burst of its full buckets [bit/s]; at least the shaper's rate."""
     rate_bps = min(rates_bps, key=lambda rate: abs(rate - passed.bps))
     beyond_bytes = passed.bytes - rate_bps * passed.span_ns // (8 * NS_PER_S)
     return Passing(passed.bytes - max(0, min(beyond_bytes, credit_bytes)), passed.span_ns).bps
@@ -135,7 +137,7 @@ def sustained_bps(passed: Passing, rates_bps: Sequence[int], credit_bytes: int) 
 
 
 class Course:
-    """The counters of ports before a trial, over its time, and after it; each is looked for once."""
+    """Counters of ports before, during and after a trial; each lookup is cached."""
 
     def __init__(self, counted: Counted, readings: Readings) -> None:
         self._counted = counted
@@ -149,7 +151,7 @@ class Course:
                     self._seen.setdefault((kernel, seen.sampler, seen.netns), []).append(seen)
 
     def port(self, ref: str, counter: str) -> Counts:
-        """Return what an interface counted."""
+        """Return the values of an interface's counter."""
         port = self._counted.ports[ref]
         return self._once(
             ref,
@@ -163,7 +165,7 @@ class Course:
         )
 
     def queue(self, ref: str) -> Counts:
-        """Return the bytes that left the root queues of an interface: it may have one for each of its queues."""
+        """Return the bytes sent by an interface's root qdiscs, summed if each of its queues has one."""
         port = self._counted.ports[ref]
         own = (port.interface, ROOT)
         return self._once(
@@ -176,16 +178,18 @@ class Course:
         )
 
     def queue_change(self, ref: str) -> LevelChange | None:
-        """Return where what left those queues went from one level to another."""
+        """Return the change of the root qdiscs' sending rate between two levels; None if the rate did not change."""
         return self._changed(ref, QUEUE, self.queue(ref))
 
     def port_change(self, ref: str, begin_ns: int, end_ns: int) -> LevelChange | None:
-        """Return where what an interface received between two times went from one level to another."""
+        """Return the change of an interface's receiving rate between two levels within a time span; None if the rate
+        did not change."""
         counts = [one for one in self.port(ref, "rx_bytes") if begin_ns <= one[0] <= end_ns]
         return self._changed(ref, f"{begin_ns}-{end_ns}", counts)
 
     def waiting(self, ref: str) -> float | None:
-        """Return the part of the readings at which packets waited in the queues of an interface; None: no reading."""
+        """Return the share of readings with packets waiting in an interface's queues [ratio]; None without
+        readings."""
         port = self._counted.ports[ref]
         seen = self._observed(port, "qdiscs")[1:-1]
         found = [
@@ -209,7 +213,7 @@ class Course:
 
 
 def _rising(counts: Iterator[tuple[int, int]]) -> Counts:
-    """Return the counts from where the counter last began, at times that rise."""
+    """Return the counts since the last counter reset, with ascending times."""
     found: list[tuple[int, int]] = []
     for at_ns, value in counts:
         if found and at_ns <= found[-1][0]:

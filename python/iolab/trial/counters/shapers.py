@@ -1,7 +1,8 @@
-"""Shapers on the ways of a load trial: what they let through and held back, beside their rates in the lab. Pure.
+"""Find the shapers on the paths of a load trial, and compare the traffic that they passed and delayed with their
+configured rates. Pure.
 
-A shaper that is at its rate shows it in its own counters. The frames that it does not let through need not be lost in
-its queue: where its work keeps the thread that feeds it from its CPU, they are lost at the ring before it.
+The counters of a shaper show whether the shaper is at its rate. Excess frames need not be lost in its queue: if the
+shaper's work keeps the feeding thread from its CPU, frames are lost at the ring before the shaper.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,22 +22,25 @@ from iolab.trial.search.steady import LEAST_RATIO
 from iolab.units import NS_PER_S
 
 AT_RATE_RATIO = 0.95
-"""From which share of its rate on a shaper that held frames back is the limit: what it passes in its first and last
-queue, and the time of its timers, are not more in a trial of 50 ms."""
+"""Minimum share of its rate at which a shaper that delayed frames is the limit [ratio].
+
+The margin covers the time in which the shaper's queue fills and drains, and its timer resolution, in a trial of 50 ms.
+"""
 ASKED_RATIO = 0.99
-"""From which share of its rate on a load is more than a shaper passes: below, its queue is full after a stall only."""
+"""Minimum load that overloads a shaper, as a share of the shaper's rate; under a lower load, its queue is full only
+after stalls [ratio]."""
 HELD_BACK_RATIO = 0.1
-"""A shaper whose rate is not known is suspected where it looked in vain so many times per frame that it passed."""
+"""Minimum number of throttled dequeues per passed frame at which a shaper of unknown rate is suspected [ratio]."""
 LEAST_HELD_RATIO = 1e-3
-"""A shaper that looked in vain less often was not the limit, whatever passed it."""
+"""Minimum number of throttled dequeues per passed frame at which a shaper can be the limit at all [ratio]."""
 BUCKETS_PER_S, LEAST_BUCKET_BYTES = 100, 32_768
-"""A bucket whose size is not given holds no more than 10 ms of its rate, or ten frames and some (tc-htb, tc-tbf)."""
+"""Default bucket size: 10 ms of the rate, or at least this many bytes, about 20 frames (tc-htb(8), tc-tbf(8))."""
 MOST_EXCUSED_RATIO = 0.5
-"""Of a trial's time, what stalls may have taken from a shaper."""
+"""Maximum share of a trial's time that stalls may have taken from a shaper [ratio]."""
 
 
 def shapers(lab: Lab, directions: Sequence[Way], counted: Counted) -> tuple[Shaper, ...]:
-    """Return every shaper on the ways, in their order: those of the lab, and others that held frames back."""
+    """Return the shapers on the paths, in path order: all shapers of the lab, and other shapers that delayed frames."""
     rates: dict[str, tuple[int, ...]] = {
         link.shape.at: (
             link.shape.rate,
@@ -50,7 +54,8 @@ def shapers(lab: Lab, directions: Sequence[Way], counted: Counted) -> tuple[Shap
 
 
 def credit_bytes(lab: Lab) -> dict[str, int]:
-    """Return what each shaper of a lab may send at once beyond its rate, by its port: its buckets, full [bytes]."""
+    """Return the burst that each of a lab's shapers passes beyond its rate, by port: the content of its full buckets
+    [bytes]."""
     found: dict[str, int] = {}
     for shape in (link.shape for link in lab.links.values() if link.shape is not None):
         parts: list[Shape | ShapeClass] = [shape, *shape.classes.values()]
@@ -80,14 +85,14 @@ def _shapers_at(place: str, rates_bps: tuple[int, ...], counted: Counted) -> Ite
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A shaper that may be why frames were lost."""
+    """A shaper that may explain the loss."""
 
     shaper: Shaper
-    """Which."""
+    """The shaper."""
     seen: Evidence
-    """What its counters show."""
+    """Evidence in the shaper's counters."""
     doubt: Caveat | None = None
-    """Why it is not certain; None: it is."""
+    """Reason for doubt; None if it is certain that the shaper explains the loss."""
 
 
 def suspect(
@@ -98,10 +103,11 @@ def suspect(
     late_frames: Sequence[int] = (),
     credit: Mapping[str, int] | None = None,
 ) -> Suspect | None:
-    """Return the shaper that explains the loss: it dropped most itself, or let its rate through and no more.
+    """Return the shaper that explains the loss, because it dropped most of the lost frames or passed exactly its rate;
+    else None.
 
-    A shaper is asked only for frames that were lost at it or before it, where something overran. `late_frames` came
-    out when the trial's time was over, per direction; `credit` is what a shaper may have sent beyond its rate [bytes].
+    Only shapers at the place of the loss, or after an overrun place, are considered. `late_frames` has the number of
+    frames that arrived after the end of the trial, per direction; `credit` is a shaper's burst beyond its rate [bytes].
     """
     for shaper in found:
         if worst is not None and not _may_cause(shaper, worst, directions):
@@ -121,9 +127,10 @@ def suspect(
 
 
 def _in_time(result: LoadResult, shaper: Shaper, late_frames: int, credit: int) -> Shaper:
-    """Return a shaper with what it passed in the time in which frames were sent, at the rate that it sustains.
+    """Return a shaper with counts that are limited to the sending time, without the burst beyond its rate.
 
-    Its counters are read later, when its queue has run empty; and what its buckets had saved up before is no rate.
+    The shaper's counters are read later, after its queue has drained, and the credit accumulated in its buckets is not
+    part of the rate.
     """
     if not shaper.rates_bps or not shaper.passed_frames:
         return shaper
@@ -146,7 +153,7 @@ def _said(result: LoadResult, shaper: Shaper, dropped_most: bool, directions: in
     held_ratio = shaper.held_back / max(1, shaper.passed_frames)
     if rate_bps is None:
         if shaper.rates_bps and not dropped_most:
-            return None  # it let more through than any rate that it was given
+            return None  # the shaper passed more than its configured rates
         if not dropped_most and held_ratio < HELD_BACK_RATIO * _limited_ratio(result):
             return None
         unknown = UnknownShaperPassed(
@@ -168,14 +175,15 @@ def _said(result: LoadResult, shaper: Shaper, dropped_most: bool, directions: in
 
 
 def _limited_ratio(result: LoadResult) -> float:
-    """Return the share of a trial in which the device was at its limit: before, a bucket's credit lets all through."""
+    """Return the share of a trial in which the device was at its limit; before that, a bucket's credit lets all frames
+    pass."""
     if result.steady is None:
         return 1.0
     return max(result.steady.share_ratio, LEAST_RATIO)
 
 
 def suspected(found: Sequence[Shaper], directions: Sequence[Way], worst: Drop) -> Caveat | None:
-    """Return that a shaper of unknown rate held frames back behind where they were lost; None: none did."""
+    """Return a caveat if a shaper of unknown rate delayed frames after the place of the loss; else None."""
     for shaper in found:
         seldom = shaper.held_back < LEAST_HELD_RATIO * shaper.passed_frames
         if shaper.rates_bps or seldom or not shaper.held_back or not _may_cause(shaper, worst, directions):
@@ -185,7 +193,7 @@ def suspected(found: Sequence[Shaper], directions: Sequence[Way], worst: Drop) -
 
 
 def _may_cause(shaper: Shaper, worst: Drop, directions: Sequence[Way]) -> bool:
-    """Tell whether a shaper can be why frames were lost there: it is the place, or the way goes on to it."""
+    """Whether a shaper may explain losses at a place: the shaper is the place, or follows it on the path."""
     if worst.place == AtPort(port=shaper.place):
         return worst.reason == QDISC
     if worst.reason not in OVERRUNS:
@@ -201,8 +209,8 @@ def _may_cause(shaper: Shaper, worst: Drop, directions: Sequence[Way]) -> bool:
 
 
 def bypassed(found: Sequence[Shaper]) -> tuple[Shaper, ...]:
-    """Return the lab's shapers whose port sent frames that did not pass them.
+    """Return the lab's shapers whose port sent frames that bypassed them.
 
-    AF_XDP sockets and XDP programs hand frames to the driver, behind the queueing discipline.
+    AF_XDP sockets and XDP programs pass frames to the driver directly, bypassing the queueing discipline.
     """
     return tuple(one for one in found if one.rates_bps and one.offered_frames > 0 and not one.passed_frames)

@@ -1,1 +1,1 @@
-"""A disk trial: one program on one disk of a machine, and its figures in bytes, operations and nanoseconds."""
+"""Disk trials: one program on one disk of a machine, and its results in bytes, operations and nanoseconds."""

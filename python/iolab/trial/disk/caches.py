@@ -1,7 +1,7 @@
-"""The caches on the way of a disk trial: each is passed by, or known to be as declared, or unknown. Pure.
+"""Classify the caches on the path of a disk trial: bypassed, in the declared state, or unknown. Pure.
 
-A cache is passed by where nothing of the file is in it before the program and nothing after it. One that fills in the
-midst of a trial held something when a phase began, and nobody saw how much.
+A cache is bypassed if it holds no block of the file, neither before nor after the program runs. A cache that is filled
+during a trial has an unknown content at the start of a phase.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,49 +25,52 @@ from iolab.trial.disk.own import OwnReport, Residency
 from iolab.trial.lab_access import Site
 
 HELD_RATIO = 0.01
-"""Of a device, what a mounted file system may keep of it in memory for hdparm to find it cold."""
+"""Maximum share of a device that a mounted file system may keep in memory for the device to count as cold for hdparm
+[ratio]."""
 WARM = "warm"
 LIMITED = "limited"
-"""It has no more of the file than the program may have of the memory."""
+"""State of a cache that cannot hold more of the file than the program's memory limit."""
 COLD = "cold"
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A page cache behind the program's own."""
+    """A page cache other than that of the program's kernel."""
 
     about: CacheLayer
-    """Whose it is."""
+    """Description of the cache in messages."""
     kernel: str
-    """Which kernel's."""
+    """Kernel of the cache."""
     path: str
-    """The file or device that it keeps blocks of."""
+    """Cached file or device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A layer, as it was seen before the program and after it; None: it could not be looked at."""
+    """State of a cache layer before and after the program; None if it could not be read."""
 
     layer: Layer
     before: Residency | None
     after: Residency | None
     kept: bool | None = None
-    """Of a door: whether it answered reads by what it kept, as the layers below show; None: they do not show it."""
+    """For a FUSE export: whether reads were answered from cached blocks, as the layers below show; None if the layers
+    do not show this."""
 
     @property
     def is_door(self) -> bool:
-        """Whether it is a file of FUSE: to open one empties it, so that a look at it shows nothing."""
+        """Whether the layer is a FUSE file: opening the file empties its cache, so the content of the cache cannot be
+        read."""
         return self.layer.about.code == "door-cache"
 
     @property
     def passed_by(self) -> bool:
-        """Whether no block stayed in it."""
+        """Whether no block of the file stayed in the cache."""
         if self.is_door:
             return self.kept is False
         return all(seen is not None and seen.state == COLD for seen in (self.before, self.after))
 
     def record(self) -> dict[str, Json]:
-        """Return what was declared and seen, for the trial's evidence."""
+        """Return the declared and the observed state of the cache, for the trial's evidence."""
         seen = {"before": self.before, "after": self.after}
         texts: dict[str, Json] = {
             name: None if one is None else one.model_dump() for name, one in seen.items()
@@ -79,23 +82,28 @@ class Looked:
 def layers_of(site: Site, machine: str, disk: Disk) -> tuple[Layer, ...]:
     """Return the caches between a machine's block device and the volume's file, the nearest first.
 
-    A hypervisor that keeps what its guest writes does so in the cache of the file's own kernel, which is looked at;
-    one that logs in to a LUN keeps nothing.
+    A hypervisor that caches its guest's writes uses the page cache of the file's kernel, which is checked. A
+    hypervisor that logs in to a LUN caches nothing.
     """
     return tuple(_layers(site, machine, disk))
 
 
 def _layers(site: Site, machine: str, disk: Disk) -> Iterator[Layer]:
-    lab, prefix = site.lab, site.topology.prefix
-    volume, path = lab.volumes[disk.volume], volume_path(disk.volume, prefix)
+    lab = site.lab
+    volume = lab.volumes[disk.volume]
     if disk.via == "user":
         yield Layer(
             VolumeCache(code="door-cache", volume=disk.volume),
             kernel_of(lab, machine),
-            door_of(disk.volume, prefix),
+            door_of(disk.volume),
         )
-    if in_memory(lab, volume):
-        return  # the store is memory itself: nothing of it is kept a second time
+    if volume.existing_target is not None:
+        yield Layer(VolumeCache(code="target-cache", volume=disk.volume), kernel_of(lab, machine), "")
+        return
+    guest = lab.machines[machine].kind == "vm"
+    if in_memory(lab, volume) or (volume.exists and not guest):
+        return  # no second cache: the file is in memory, or the program uses the device directly
+    path = volume.device if volume.device is not None else volume_path(lab, disk.volume)
     about = (
         VolumeCache(code="store-cache", volume=disk.volume)
         if volume.export is None
@@ -105,16 +113,16 @@ def _layers(site: Site, machine: str, disk: Disk) -> Iterator[Layer]:
 
 
 def device_of(site: Site, machine: str, disk: Disk) -> Layer:
-    """Return the cache of the program's own kernel for the device, which hdparm reads."""
+    """Return the cache layer of the device that hdparm reads, in the page cache of the program's kernel."""
     return Layer(
         ProgramCache(machine=machine),
         kernel_of(site.lab, machine),
-        node_of(disk.volume, site.topology.prefix),
+        node_of(disk.volume),
     )
 
 
 def declared_of(measure: DiskMeasure) -> str:
-    """Return how the cache of the program's kernel is declared to be when a phase that reads begins."""
+    """Return the declared state of the program's page cache at the start of a reading phase."""
     if memory_of(measure) is not None:
         return LIMITED
     if row_of(measure).reads_cold or definition_of(measure).get("cache") == COLD:
@@ -125,10 +133,11 @@ def declared_of(measure: DiskMeasure) -> str:
 def program_proved(
     measure: DiskMeasure, report: OwnReport | None, device: Residency | None, memory_bytes: int | None = None
 ) -> bool:
-    """Tell whether the cache of the program's own kernel was seen to be as declared.
+    """Whether the page cache of the program's kernel was in the declared state.
 
-    `report` is None for a package's program, whose phases nobody looks into; `device` is what was seen of the device
-    after it was dropped, before hdparm; `memory_bytes` is what the kernel let the program have, files included.
+    `report` is None for a program from a package, because its phases cannot be observed. `device` is the state of the
+    device after the cache was dropped, before hdparm. `memory_bytes` is the program's memory limit, including its page
+    cache.
     """
     if memory_bytes is not None:
         reads = [phase.cache for phase in report.phases if phase.cache is not None] if report else []
@@ -140,20 +149,20 @@ def program_proved(
 
 
 def device_proved(seen: Residency | None) -> bool:
-    """Tell whether a device was cold, but for what a mounted file system holds of it."""
+    """Whether no block of a device was cached, except for the blocks that a mounted file system holds."""
     if seen is None or seen.state not in (COLD, "partly"):
         return False
     return seen.resident_bytes <= seen.of_bytes * HELD_RATIO
 
 
 def unknown(program: ProgramCache, proved: bool, looked: Sequence[Looked]) -> tuple[CacheUnknown, ...]:
-    """Return the warning about the caches without proof."""
+    """Return the warning about caches that are not known to be in their declared state."""
     layers = (*(() if proved else (program,)), *(one.layer.about for one in looked if not one.passed_by))
     return (CacheUnknown(layers=layers),) if layers else ()
 
 
 def unflushed(looked: Sequence[Looked]) -> tuple[FlushNotKept, ...]:
-    """Return a warning for each cache that still has what a flush, acknowledged just before, should have written."""
+    """Return a warning for each cache with dirty data directly after an acknowledged flush."""
     return tuple(
         FlushNotKept(layer=one.layer.about, dirty_bytes=one.after.dirty_bytes)
         for one in looked
@@ -164,7 +173,7 @@ def unflushed(looked: Sequence[Looked]) -> tuple[FlushNotKept, ...]:
 def evidence(
     measure: DiskMeasure, proved: bool, device: Residency | None, looked: Sequence[Looked]
 ) -> Mapping[str, Json]:
-    """Return the declared state of every cache and whether it was proved."""
+    """Return the declared state of every cache, and whether the cache is known to be in this state."""
     own: dict[str, Json] = {"cache": ProgramCache.code, "declared": declared_of(measure), "proved": proved}
     own["before"] = None if device is None else device.model_dump()
     return {"caches": [own, *(one.record() for one in looked)]}

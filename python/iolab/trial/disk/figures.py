@@ -1,4 +1,4 @@
-"""What every disk program gives, whatever it prints: phases in exact units, and the metrics made of them. Pure."""
+"""Common result of all disk programs: phases in exact units, and their metrics. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,20 +8,21 @@ from iolab.units import NS_PER_S
 
 RATE, OPERATIONS, CPU = "disk_bytes_per_s", "disk_operations_per_s", "disk_cpu_ratio"
 LATENCY, UNDER_WAY = "disk_latency_{}_ns", "disk_under_way"
-"""Metrics of a disk trial."""
+"""Names of disk metrics."""
 BY_OPERATIONS = frozenset({"stamp", "seeks", "create-sequential", "stat-sequential", "delete-sequential",
                            "create-random", "stat-random", "delete-random"})  # fmt: skip
-"""Phases that are read in operations per second; all others in bytes per second."""
+"""Phases that are reported in operations per second; all others are in bytes per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiskLatency:
-    """How long single reads or writes took, from when each was to begin until it had ended."""
+    """Latency of single reads or writes, from the intended start to completion."""
 
     mean_ns: float
-    """Of all [ns]."""
+    """Mean over all operations [ns]."""
     quantiles_ns: Mapping[str, int]
-    """By the metric's word: p50, p90, p99, p999, max. One that too few operations show is not there [ns]."""
+    """Quantiles by metric suffix: p50, p90, p99, p999, max [ns]; a quantile is missing if there are too few
+    operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +30,34 @@ class DiskFigure:
     """One phase of a disk program."""
 
     phase: str
-    """write, read, cached, buffered, put-block, seeks, ..."""
+    """Phase name: write, read, cached, buffered, put-block, seeks, ..."""
     block_bytes: int
-    """Of one read or write; 0: the program does not say, or moves no data [bytes]."""
+    """Size of one read or write [bytes]; 0: not reported, or no data is transferred."""
     bytes: int
-    """Moved, as the program counts them [bytes]."""
+    """Bytes transferred, as counted by the program [bytes]."""
     operations: int
-    """Reads, writes, seeks or files."""
+    """Number of reads, writes, seeks or files in the phase."""
     duration_ns: int
-    """What the program takes for the time [ns]."""
+    """Duration, as reported by the program [ns]."""
     cpu_ns: int | None = None
-    """CPU time of the program; None: it does not say [ns]."""
+    """CPU time of the program [ns]; None: not reported."""
     cache: str | None = None
-    """The page cache when it began: cold, warm, partly, unknown; None: it was not looked at."""
+    """State of the page cache at the start: cold, warm, partly, unknown; None: not checked."""
     depth: int | None = None
-    """Reads and writes that are kept under way; None: one, as programs that wait for each have it."""
+    """Queue depth; None: 1, for programs that wait for each operation."""
     latency: DiskLatency | None = None
-    """Of its operations; None: they were not timed one by one."""
+    """Latency of the operations; None: single operations were not timed."""
     section: str | None = None
-    """Of a job file of the user's own; None: the program has none."""
+    """Section of the user's job file; None: the program has no sections."""
     offered_per_s: int | None = None
-    """Operations that were begun per second; None: as fast as they ended, or as the measure says."""
+    """Offered operations per second; None: unlimited, or set by the measure."""
     random: bool = False
-    """Whether the places were random: operations per second and latency stand for it, not its bytes."""
+    """Whether positions were random; if so, the phase is reported in operations per second and latency, not bytes per
+    second."""
 
 
 def dimensions_of(figure: DiskFigure) -> Dimensions:
-    """Return what the metrics of a phase are about."""
+    """Return the dimensions of a phase's metrics."""
     return Dimensions(
         part=figure.phase, block_bytes=figure.block_bytes or None, depth=figure.depth, section=figure.section
     )
@@ -74,11 +76,11 @@ def _metrics(figure: DiskFigure) -> Iterator[Metric]:
         rates.append(Metric.of(RATE, figure.bytes / seconds, about))
     if figure.phase in BY_OPERATIONS or figure.random or figure.latency is not None:
         rates.append(Metric.of(OPERATIONS, figure.operations / seconds, about))
-    yield from reversed(rates) if figure.random else rates  # the first stands for the measure
+    yield from reversed(rates) if figure.random else rates  # the first metric represents the measure
     if figure.latency is not None:
         for word, value in figure.latency.quantiles_ns.items():
             yield Metric.of(LATENCY.format(word), float(value), about)
-        # Little's law: what was under way on average is the rate by the time that each took.
+        # Little's law: the mean queue depth is rate x mean latency.
         yield Metric.of(UNDER_WAY, figure.operations / seconds * figure.latency.mean_ns / NS_PER_S, about)
     if figure.cpu_ns is not None:
         yield Metric.of(CPU, figure.cpu_ns / figure.duration_ns, about)

@@ -1,4 +1,4 @@
-"""Run fio on a standing lab: every combination by itself, or rounds until the disk is steady."""
+"""Run fio in a lab: each combination separately, or rounds until the disk reaches a steady state."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -41,25 +41,26 @@ from iolab.trial.disk.ledger import Counted, LayerName, Ledger, Way, rows_of, st
 from iolab.trial.disk.own import Residency
 from iolab.trial.disk.ran import ConfinedResult, Patience, Ran, Runner, Running, recorded, run_to_end
 from iolab.trial.disk.run_on_disk import HUNG_LIMIT_S, Reaches, run_on_disk, worked_on
-from iolab.trial.disk.section_runs import job_of, lasts_ns, passes_cache, runs_of, sections_of, way_of
+from iolab.trial.disk.section_runs import job_of, lasts_ns, passes_cache, runs_of, sections_of, way_of, writes
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import LabUnusable, TrialFailed
 from iolab.units import NS_PER_MS, NS_PER_S
 
 Done = TypeVar("Done", bound=CommandResult)
 MOST_SPREAD = 3
-"""Standard deviations by which arrivals at random may be fewer than their rate says."""
+"""Number of standard deviations by which random arrivals may fall short of the offered rate without a warning."""
 FILE = "iolab.fio"
-"""What is written and read on a disk with a file system."""
+"""Name of the file that is written and read on a disk with a file system."""
 TAKE = (
     'for log in "$0" "$@"; do [ ! -L "$log" ] && [ -f "$log" ] || { echo "$log is no plain file" >&2; exit 1; }; done'
     ' && tail -v -n +1 "$0" "$@" && rm -f "$0" "$@"'
 )
-"""Reads fio's logs and removes them: the next run would be appended. No link is followed."""
+"""Script that prints fio's logs and deletes them, because fio appends to existing logs; symbolic links are
+rejected."""
 SLOWEST = 2
-"""By how much longer than a job file says its sections may take, where that is long."""
+"""Factor by which the time limit of fio exceeds the run time in a job file."""
 SHORT_RATIO = 0.01
-"""A rate of which more than this was not begun is another rate than the one that was offered."""
+"""Maximum shortfall of an offered rate without a warning [ratio]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +72,15 @@ class Round:
     output: str
     log: str
     log_zero_ns: int
-    """When the time of its log was 0 [ns, monotonic]."""
+    """Time at which the log's clock was 0 [ns, monotonic clock]."""
     done: tuple[Accesses, ...]
-    """Per direction, or per section of a job file."""
+    """Results per direction, or per section of a job file."""
     walls: Walls | None
-    """What fio was limited by."""
+    """Confinement of fio; None: not confined."""
 
 
 class Fio:
-    """fio on one disk: fills what it measures, runs, and takes its file back."""
+    """An fio that works on one disk: it fills the measured part, runs, and deletes its file."""
 
     def __init__(self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> None:
         self._site, self._measure, self._disk = site, measure, disk
@@ -88,25 +89,31 @@ class Fio:
         self._kernel = kernel_of(site.lab, measure.on)
         self._agent = site.agent_of(self._kernel)
         self._in_file = disk.fs is not None and not times_as_hdparm(measure)
-        node, folder = node_of(disk.volume, site.topology.prefix), mount_of(disk.volume, site.topology.prefix)
+        node, folder = (
+            node_of(disk.volume),
+            mount_of(disk.volume),
+        )
         self._target = f"{folder}/{FILE}" if self._in_file else node
         self._reaches = Reaches(folders=(folder,)) if self._in_file else Reaches(devices=(node,))
         self._worked_on, self._patience = worked_on(site, measure.on, disk), patience
         self._job = job_of(measure)
+        self._writes = writes(measure)
         if self._job is not None:
             longest_ns = max(patience.longest_ns, SLOWEST * lasts_ns(self._job, measure))
             self._patience = replace(patience, longest_ns=longest_ns)
         self._prepared: tuple[CommandRecord, ...] = ()
 
     def fill(self) -> None:
-        """Write every byte that will be read, and flush it: a hole is read from no disk.
+        """Write all bytes that will be read, and flush them, because reads of a hole do not reach the disk.
 
         Raises:
-            TrialFailed: it could not be written.
-            AgentError: the agent refused it, or is gone.
+            TrialFailed: the data could not be written.
+            AgentError: the agent refused the request, or is lost.
         """
         if times_as_hdparm(self._measure) or self._is_written():
             return
+        if self._volume.exists and not self._writes:
+            return  # the device is measured with its existing content
         twice = 2 if self._measure.profile == "steady-state" else 1
         text = fill_job(self._target, size_of(self._measure), twice)
         argv = (FIO, "--eta=never", "-")
@@ -114,11 +121,11 @@ class Fio:
         self._prepared = (recorded(self._measure.on, self._kernel, argv, done),)
 
     def run(self, device: Residency | None) -> Ran:
-        """Run it; `device` is what the cache had of the disk just before.
+        """Run fio; `device` is the cache content of the device just before fio starts.
 
         Raises:
-            TrialFailed: it failed, or its output is not to be understood.
-            AgentError: the agent refused it, or is gone.
+            TrialFailed: fio failed, or its output is invalid.
+            AgentError: the agent refused the request, or is lost.
         """
         logs = self._agent.ask(FolderMade, "folder.create", {"name": FIO}).path
         job = self._job
@@ -132,7 +139,7 @@ class Fio:
                 rounds = (
                     self._until_steady(jobs[0], logs) if steady else [self._round(one, logs) for one in jobs]
                 )
-        except BaseException:  # why it failed says more than why nobody could put its folder away
+        except BaseException:  # the first error matters more than a failed clean-up
             self._agent.begin("folder.delete", {"name": FIO}).settled_within(HUNG_LIMIT_S)
             raise
         self._agent.call("folder.delete", {"name": FIO})
@@ -149,7 +156,8 @@ class Fio:
         )
 
     def _sections(self, jobs: Sequence[Job], logs: str) -> tuple[list[Round], tuple[Ledger, ...]]:
-        """Carry out a job file; with several runs every layer is counted between them."""
+        """Run the sections of a job file; if fio runs several times, read the counters of all layers between the
+        runs."""
         rounds: list[Round] = []
         ledgers: list[Ledger] = []
         done: list[JobSection] = []
@@ -168,7 +176,7 @@ class Fio:
         return look(self._site, self._measure.on, self._disk)
 
     def clear(self) -> None:
-        """Take the file away. Raises AgentError."""
+        """Delete fio's file. Raises AgentError."""
         if self._in_file:
             run_on_disk(
                 self._agent,
@@ -179,16 +187,16 @@ class Fio:
             )
 
     def _is_written(self) -> bool:
-        """Tell whether every block of a bare disk was written: when its volume was made, and none was given back since.
+        """Whether all blocks of a disk without file system are allocated: written on creation and not discarded since.
 
-        A steady state begins with writes of its own, and a volume in memory is not written when it is made.
+        The steady-state profile starts with separate writes, and a volume in memory is not written on creation.
         """
         steady, volume = self._measure.profile == "steady-state", self._volume
-        if self._in_file or steady or in_memory(self._lab, volume):
+        if self._in_file or steady or volume.exists or in_memory(self._lab, volume):
             return False
-        path = volume_path(self._disk.volume, self._site.topology.prefix)
+        path = volume_path(self._lab, self._disk.volume)
         shown = self._holder.run(("stat", "-c", "%b %B", path)).stdout.split()
-        return len(shown) == 2 and int(shown[0]) * int(shown[1]) >= volume.size
+        return len(shown) == 2 and int(shown[0]) * int(shown[1]) >= volume.size_bytes
 
     def _until_steady(self, job: Job, logs: str) -> list[Round]:
         rounds: list[Round] = []
@@ -204,7 +212,7 @@ class Fio:
             FIO,
             "--output-format=json+",
             "--eta=never",
-            *(("--readonly",) if job.read_only else ()),
+            *(("--readonly",) if job.read_only or (self._volume.exists and not self._writes) else ()),
             "-",
         )
         done = self._succeeded(self._run(argv, job.text, self._with_logs(logs)), "measuring")
@@ -230,7 +238,9 @@ class Fio:
         )
 
     def _run(self, argv: tuple[str, ...], text: str, reaches: Reaches) -> ConfinedResult:
-        return run_on_disk(self._agent, self._worked_on, argv, text, self._patience, reaches)
+        return run_on_disk(
+            self._agent, self._worked_on, argv, text, self._patience, reaches, alters=self._writes
+        )
 
     def _with_logs(self, logs: str) -> Reaches:
         return replace(self._reaches, folders=(*self._reaches.folders, logs))
@@ -246,7 +256,7 @@ class Fio:
 
 
 class FioRunner(Runner):
-    """Runs fio."""
+    """Runner of fio."""
 
     @contextmanager
     def ready(self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> Iterator[Running]:
@@ -261,7 +271,7 @@ class FioRunner(Runner):
             with suppress(TrialFailed):
                 fio.clear()
             raise
-        # Not where a run is interrupted: its lab goes, and nothing can be unlinked on a disk that hangs.
+        # An interrupted run does not delete the file: its lab is removed, and files on a hung disk cannot be deleted.
         fio.clear()
 
     def reads_device(self, measure: DiskMeasure) -> bool:
@@ -278,11 +288,11 @@ class FioRunner(Runner):
 
 
 RUNNER = FioRunner()
-"""What the row of the program names."""
+"""Runner to which the program's registry row refers."""
 
 
 def _log_paths(job: Job, logs: str) -> list[str]:
-    """Return where a run of fio leaves its logs."""
+    """Return the paths of a run's logs."""
     timed = [one.timed for one in job.sections for _ in range(one.jobs)] or [True]
     return [
         f"{logs}/log_{name}.{number}.log"
@@ -301,13 +311,13 @@ def _figures(rounds: Sequence[Round]) -> tuple[DiskFigure, ...]:
 
 
 def _steady_figures(rounds: Sequence[Round]) -> tuple[DiskFigure, ...]:
-    """Return the last rounds as one."""
+    """Return the figures of the last rounds, merged into one round."""
     last = [each.done for each in rounds[-WINDOW:]]
     return tuple(figure_of(merged(same)) for same in zip(*last, strict=True))
 
 
 def _replaced(job: JobFile | None) -> tuple[JobKeysReplaced, ...]:
-    """Return which keys of a job file iolab has its own value of."""
+    """Return a warning about keys of a job file that iolab replaced."""
     keys = dict.fromkeys(one.key for one in job.replaced) if job is not None else {}
     return (JobKeysReplaced(names=tuple(keys)),) if keys else ()
 
@@ -328,7 +338,7 @@ def _warnings(measure: DiskMeasure, rounds: Sequence[Round]) -> tuple[TrialWarni
 
 
 def _short_loads(measure: DiskMeasure, rounds: Sequence[Round]) -> Iterator[TrialWarning]:
-    """Give where fewer reads and writes were begun than were offered, by the measure or by a section of a job file."""
+    """Yield a warning for each offered rate, of the measure or of a section, that was not reached."""
     offered = of_fio(measure).offered
     if offered is not None and not times_as_hdparm(measure):
         reached, took_ns = min(
@@ -349,7 +359,7 @@ def _short_loads(measure: DiskMeasure, rounds: Sequence[Round]) -> Iterator[Tria
 
 
 def _is_short(reached_per_s: float, offered_per_s: int, took_ns: int, *, poisson: bool) -> bool:
-    """Tell whether less was begun than was offered, and than chance leaves out of arrivals at random."""
+    """Whether the reached rate is below the offered rate by more than random arrivals explain."""
     least = offered_per_s * (1 - SHORT_RATIO)
     if poisson:
         least = min(least, offered_per_s - MOST_SPREAD * sqrt(offered_per_s * NS_PER_S / took_ns))
@@ -357,7 +367,7 @@ def _is_short(reached_per_s: float, offered_per_s: int, took_ns: int, *, poisson
 
 
 def _series(rounds: Sequence[Round], zero_ns: int) -> tuple[Series, ...]:
-    """Return the series of all runs; of rounds that do the same, each continues the one before."""
+    """Return the series of all runs; equal rounds are joined in time order."""
     found: dict[object, list[Series]] = {}
     for each in rounds:
         zero = each.log_zero_ns - zero_ns

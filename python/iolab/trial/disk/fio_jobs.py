@@ -1,4 +1,4 @@
-"""What fio is asked: a job file for each combination of a measure, as text. Pure."""
+"""Build fio job files as text: one for each combination of a measure. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,40 +11,43 @@ from iolab.trial.disk.disk_programs import size_of, times_as_hdparm
 from iolab.units import NS_PER_MS
 
 READ_SHARE = 70
-"""Of mixed accesses, those that read [percent]."""
+"""Share of reads in mixed accesses [percent]."""
 LOG_MS = 100
-"""Each point of fio's logs is of this time [ms]."""
+"""Averaging time of a point in fio's logs [ms]."""
 RAMP_MS = 300
-"""Before a phase on a throttled disk counts [ms]. QEMU lets a tenth of a second's worth through at once after a pause
-(block/throttle-groups and util/throttle.c: a bucket of avg / 10 where no burst is set)."""
+"""Time at the start of a phase on a throttled disk that is not counted, fio's ramp_time [ms].
+
+After a pause, QEMU lets 0.1 s worth of data through unthrottled (block/throttle-groups and util/throttle.c: a bucket of
+avg / 10 if no burst is set).
+"""
 OPEN_DEPTH = 256
-"""Under way at most where a rate is offered: enough for a quarter of a second of a thousand per second."""
+"""Maximum queue depth with an offered rate: the operations of a quarter of a second at 1000 per second."""
 HDPARM_BLOCK = 2 << 20
-"""Of one read of hdparm [bytes]."""
+"""Size of one read of hdparm [bytes]."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSection:
-    """A section of a job file of the user's own, in the run of fio that carries it out."""
+    """A section of the user's job file in its run of fio."""
 
     name: str
-    """As the file has it."""
+    """Section name in the file."""
     jobs: int
-    """Processes or threads that it has in the run."""
+    """Number of processes or threads in the run."""
     lasts_ms: int | None = None
-    """How long it goes on at least, whatever there is to do; None: until all is done [ms]."""
+    """Minimum duration, independent of the amount of work [ms]; None: the section ends when all work is done."""
     offered: Mapping[str, int] = field(default_factory=dict)
-    """Direction to the reads or writes that are begun per second, all its jobs together; one without a rate: absent."""
+    """Offered reads or writes per second over all jobs, by direction; a direction without a rate is missing."""
     poisson: bool = False
-    """Whether they begin at random times."""
+    """Whether arrivals are random (Poisson)."""
     direct: bool = True
-    """Whether it passes the page cache by."""
+    """Whether the section bypasses the page cache."""
     timed: bool = True
-    """Whether single reads and writes are timed; gtod_reduce and disable_lat leave that out."""
+    """Whether single operations are timed; gtod_reduce and disable_lat disable timing."""
     uncounted: bool = False
-    """Whether it reads or writes more than it counts: before its ramp_time is over, or to read all beforehand."""
+    """Whether the section transfers data that it does not count: during ramp_time, or with pre_read."""
     random: bool = False
-    """Whether it reads or writes at random places."""
+    """Whether positions are random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +55,27 @@ class Job:
     """One run of fio."""
 
     phase: str
-    """What is done: read, write, mixed, cached, buffered; empty: `sections` say."""
+    """Access: read, write, mixed, cached, buffered; empty: given by `sections`."""
     block_bytes: int
-    """Of one read or write; 0: the job file says [bytes]."""
+    """Size of one read or write [bytes]; 0: the job file sets the size."""
     depth: int | None
-    """Kept under way; None: the job file says."""
+    """Queue depth; None: the job file sets the depth."""
     text: str
-    """The job file."""
+    """Text of the job file."""
     read_only: bool = False
-    """Whether fio is kept from writing."""
+    """Whether fio runs with --readonly."""
     lasts_ms: int | None = None
-    """How long it goes on, whatever there is to do; None: until all is done [ms]."""
+    """Duration, independent of the amount of work [ms]; None: fio ends when all work is done."""
     sections: tuple[JobSection, ...] = ()
-    """Of a job file of the user's own, those that this run carries out, as fio numbers them; empty: a combination."""
+    """Sections of the user's job file in this run, in fio's numbering; empty: iolab wrote the job itself."""
     log_ms: int = LOG_MS
-    """Time of each point of its logs [ms]."""
+    """Averaging time of a point in the logs [ms]."""
     random: bool = False
-    """Whether a combination reads or writes at random places."""
+    """Whether a job that iolab wrote itself uses random positions."""
 
 
 def of_fio(measure: DiskMeasure) -> Fio:
-    """Return what fio does, with the defaults of the profile."""
+    """Return fio's settings, with the defaults of the profile."""
     asked = measure.fio or Fio()
     steady, open_loop = measure.profile == "steady-state", asked.offered is not None
     depths = (OPEN_DEPTH,) if open_loop else (32,) if steady else (1, 8, 32)
@@ -84,10 +87,10 @@ def of_fio(measure: DiskMeasure) -> Fio:
 
 
 def jobs_of(measure: DiskMeasure, disk: Disk, target: str, logs: str) -> tuple[Job, ...]:
-    """Return the runs of fio, in their order.
+    """Return the runs of fio in order.
 
-    `target` is the file or device, `logs` the folder that fio writes its logs to. The kernel keeps blocks of a
-    door, also where fio passes its own cache by: there no random place comes again before all have come.
+    `target` is the file or device, `logs` the folder for fio's logs. The kernel caches blocks of a FUSE export even if
+    fio bypasses its own page cache: no random position is therefore repeated before all positions have been used.
     """
     if times_as_hdparm(measure):
         return tuple(_hdparm(target, logs))
@@ -109,7 +112,8 @@ def jobs_of(measure: DiskMeasure, disk: Disk, target: str, logs: str) -> tuple[J
 
 
 def uncounted_bytes(measure: DiskMeasure, disk: Disk) -> int:
-    """Return what fio moves at most before its phases on a throttled disk count: ramp and credit, twice over."""
+    """Return the maximum number of bytes that fio transfers without counting them on a throttled disk: twice what the
+    throttle passes in the ramp time."""
     if disk.throttle is None or times_as_hdparm(measure):
         return 0
     asked, most = of_fio(measure), 0
@@ -120,7 +124,7 @@ def uncounted_bytes(measure: DiskMeasure, disk: Disk) -> int:
 
 
 def fill_job(target: str, size: int, loops: int) -> str:
-    """Return the job file that writes every measured byte, `loops` times, with data that no store can shorten."""
+    """Return the job file that writes all measured bytes `loops` times, with incompressible data."""
     rest = f"rw=write\nbs=1m\nioengine=psync\ndirect=1\nsize={size}\nloops={loops}\nend_fsync=1\nrefill_buffers=1\n"
     return f"[fill]\nfilename={target}\n{rest}"
 
@@ -131,7 +135,7 @@ def _head(target: str, logs: str, size: int | None) -> str:
 
 
 def common_lines(target: str, logs: str, log_ms: int = LOG_MS) -> tuple[str, ...]:
-    """Return what every run has: where it reads and writes, and how it reports."""
+    """Return the lines that every run has: target and reporting."""
     return (
         f"filename={target}", "allow_file_create=0", "lat_percentiles=1", "clat_percentiles=0", "group_reporting=1",
         f"write_bw_log={logs}/log", f"write_iops_log={logs}/log", f"write_lat_log={logs}/log", f"log_avg_msec={log_ms}",
@@ -166,7 +170,7 @@ def _offered(rate: int, access: str) -> str:
 
 
 def _hdparm(target: str, logs: str) -> Iterator[Job]:
-    """Give hdparm's two timings as fio's: -T, then -t."""
+    """Yield fio jobs for hdparm's two timings: -T, then -t."""
     head = _head(target, logs, None).replace("direct=1", "direct=0").replace("io_uring", "psync")
     common = f"rw=read\nbs={HDPARM_BLOCK}\n"
     cached = f"[cached]\n{common}size={HDPARM_BLOCK}\npre_read=1\ntime_based=1\nruntime=2s\n"

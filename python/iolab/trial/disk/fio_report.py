@@ -1,6 +1,6 @@
-"""What fio says: its JSON and its logs, read strictly, as exact counts, merged latencies and series. Pure.
+"""Parse fio's JSON report and logs strictly: exact counts, merged latencies and series. Pure.
 
-A disk is steady by the rule of the Solid State Storage Performance Test Specification (SNIA PTS 2.0).
+The steady state is defined by the Solid State Storage Performance Test Specification (SNIA PTS 2.0).
 """
 
 import re
@@ -11,32 +11,35 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from iolab.locale import Phrase
 from iolab.registry.disk_programs import FIO
 from iolab.results.metric import Dimensions, unit_of
 from iolab.results.series import Series, series
 from iolab.trial.disk.figures import LATENCY, OPERATIONS, RATE, DiskFigure, DiskLatency
 from iolab.trial.disk.fio_jobs import Job, JobSection
+from iolab.trial.measurement import invalid_field
 from iolab.units import NS_PER_MS
 from iolab.untrusted_json import read_untrusted
 
 WINDOW = 5
-"""Rounds that are looked at: the last ones."""
+"""Number of rounds to evaluate, counted from the last one."""
 MOST_SPREAD, MOST_SLOPE = 0.2, 0.1
-"""Of the window's mean: between its greatest and least round, and what a straight line through it rises or falls."""
+"""Limits for the steady state, relative to the mean of the window: the spread between rounds, and the change of a
+fitted straight line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steadiness:
-    """How the last rounds lie."""
+    """Spread and trend of the last rounds."""
 
     spread_ratio: float
-    """Greatest less least, of the mean."""
+    """Maximum minus minimum, relative to the mean."""
     slope_ratio: float
-    """What the line through them rises or falls over the window, of the mean."""
+    """Change of a fitted straight line over the window, relative to the mean."""
 
     @property
     def reached(self) -> bool:
-        """Whether the disk is steady."""
+        """Whether the disk is in a steady state."""
         return self.spread_ratio <= MOST_SPREAD and self.slope_ratio <= MOST_SLOPE
 
 
@@ -45,28 +48,28 @@ Positive = Annotated[float, Field(ge=0)]
 QUANTILES: Mapping[str, tuple[float, int]] = {
     "p50": (0.5, 20), "p90": (0.9, 100), "p99": (0.99, 1000), "p999": (0.999, 10_000),
 }  # fmt: skip
-"""Metric's word to its share and the fewest operations that show it."""
+"""Each quantile, with the minimum number of operations that it requires, by metric suffix."""
 KIB = 1024
 DIRECTIONS = ("read", "write")
-"""As fio's logs number them."""
+"""Directions in the order of fio's logs."""
 LOGS: Mapping[str, tuple[str, float]] = {
     "bw": (RATE, KIB), "iops": (OPERATIONS, 1), "lat": (LATENCY.format("mean"), 1),
 }  # fmt: skip
-"""fio's logs: metric, and what one of fio's units is in it."""
+"""Metric name and conversion factor to its unit, by the name of fio's log."""
 LEAST_RATIO = 0.8
-"""Of the time that it was to go on, what fio's last read or write must have reached."""
+"""Minimum time of fio's last operation, as a share of the intended duration."""
 HEADER, HEADER_END = "==> ", " <=="
-"""Around a file's name in what `tail -v` prints."""
+"""Text before and after a file name in the output of `tail -v`."""
 
 
 class _Part(BaseModel):
-    """A part of the report; fio says much more."""
+    """A part of the report; unused fields are ignored."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class Latencies(_Part):
-    """Histogram of one direction."""
+    """Latency histogram of one direction."""
 
     max: Count
     mean: Positive
@@ -74,7 +77,7 @@ class Latencies(_Part):
 
 
 class Direction(_Part):
-    """Reads, or writes, of one job."""
+    """Reads or writes of one fio job."""
 
     io_bytes: Count
     total_ios: Count
@@ -93,23 +96,23 @@ class FioJob(_Part):
     usr_cpu: Positive
     sys_cpu: Positive
     total_err: int = 0
-    """Errors with which it went on (continue_on_error)."""
+    """Number of errors that were ignored (continue_on_error)."""
 
 
 class FioReport(_Part):
-    """What one run of fio says."""
+    """Report of one run of fio."""
 
     timestamp_ms: Count = 0
-    """When it was written, by the clock of the day [ms]."""
+    """Time of the report on the wall clock [ms]."""
     jobs: Annotated[tuple[FioJob, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """Reads, or writes, of one combination, over one run or several."""
+    """Reads or writes of one combination, over one or several runs."""
 
     phase: str
-    """read, write, mixed-read, mixed-write; of a section read or write."""
+    """Phase: read, write, mixed-read, mixed-write; for a section read or write."""
     block_bytes: int
     depth: int | None
     bytes: int
@@ -117,56 +120,55 @@ class Accesses:
     duration_ns: int
     cpu_ns: int
     bins: Mapping[int, int]
-    """Latency to how many had it [ns]; fio's bins are 1/64 wide."""
+    """Number of operations by latency [ns]; fio's bins are 1/64 wide."""
     total_ns: float
-    """Of all latencies [ns]."""
+    """Sum of all latencies [ns]."""
     most_ns: int
-    """The longest [ns]."""
+    """Maximum latency [ns]."""
     section: str | None = None
-    """Of a job file; None: iolab's own combination."""
+    """Section of the job file; None: iolab wrote the job itself."""
     offered_per_s: int | None = None
-    """Operations that were begun per second; None: as fast as they ended."""
+    """Offered operations per second; None: unlimited."""
     random: bool = False
-    """Whether their places were random."""
+    """Whether positions were random."""
 
     @property
     def per_s(self) -> float:
-        """Operations per second."""
+        """Return the operations per second."""
         return self.operations / self.duration_ns * 1e9
 
 
 def parse_fio(text: str) -> FioReport:
-    """Return the report; fio may write notes before it.
+    """Return fio's report; messages before the report are ignored.
 
     Raises:
-        ValueError: there is none, or a job failed; the message says which.
+        ValueError: there is no report, or it is invalid; the message states the error.
     """
     begin = text.find("{\n")
     if begin < 0:
-        raise ValueError(f"fio printed no JSON: {text[:200]!r}")
+        raise ValueError(Phrase("trial.no-json-printed", program=FIO, output=repr(text[:200])))
     try:
         report = FioReport.model_validate(read_untrusted(text[begin:]))
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"fio's report, {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise ValueError(invalid_field(FIO, error)) from error
     return report
 
 
 def accesses_of(job: Job, report: FioReport) -> tuple[Accesses, ...]:
-    """Return what a run of fio did, each direction by itself.
+    """Return the results of a fio run, by direction.
 
     Raises:
-        ValueError: it ended early. One whose process is killed says of itself that all went well.
+        ValueError: a job ended early; a killed job reports success.
     """
     return tuple(found for each in report.jobs for found in _accesses(job, each, _section_of(job, each)))
 
 
 def _section_of(job: Job, done: FioJob) -> JobSection | None:
-    """Return the section of a job file that fio calls by its number. Raises ValueError."""
+    """Return the section of a job file that the fio job with a given number ran. Raises ValueError."""
     if not job.sections:
         return None
     if not (done.jobname.isdecimal() and 1 <= int(done.jobname) <= len(job.sections)):
-        raise ValueError(f"fio's report has the job {done.jobname[:80]!r}, which it was not given")
+        raise ValueError(Phrase("trial.fio-job-unknown", name=repr(done.jobname[:80])))
     return job.sections[int(done.jobname) - 1]
 
 
@@ -179,7 +181,7 @@ def _accesses(job: Job, done: FioJob, section: JobSection | None) -> Iterator[Ac
         if not one.total_ios:
             continue
         if not one.runtime:
-            raise ValueError(f"fio's job {name}: {one.total_ios} operations in 0 ms, which is no measurement")
+            raise ValueError(Phrase("trial.fio-job-in-no-time", name=name, count=one.total_ios))
         phase = phase_of(job.phase or name, direction, both=both) if section is None else direction
         yield Accesses(
             phase, job.block_bytes, job.depth, one.io_bytes, one.total_ios, one.runtime * NS_PER_MS, cpu_ns,
@@ -191,32 +193,32 @@ def _accesses(job: Job, done: FioJob, section: JobSection | None) -> Iterator[Ac
 
 
 def _check_done(name: str, lasts_ms: int | None, done: FioJob) -> None:
-    """Check that a job ran to its end, without errors. Raises ValueError."""
+    """Check that a job ran to its end without errors. Raises ValueError."""
     if done.error:
-        raise ValueError(f"fio's job {name}: error {done.error}")
+        raise ValueError(Phrase("trial.fio-job-error", name=name, code=done.error))
     if done.total_err:
-        raise ValueError(f"fio's job {name}: it went on after {done.total_err} errors of the disk")
+        raise ValueError(Phrase("trial.fio-job-went-on", name=name, count=done.total_err))
     if not done.read.total_ios + done.write.total_ios:
-        raise ValueError(f"fio's job {name}: it read and wrote nothing, and called that no error")
+        raise ValueError(Phrase("trial.fio-job-did-nothing", name=name))
     ran_ms = max(done.read.runtime, done.write.runtime)
     if lasts_ms is not None and ran_ms < lasts_ms * LEAST_RATIO:
-        raise ValueError(f"fio's job {name}: it ended after {ran_ms} of {lasts_ms} ms")
+        raise ValueError(Phrase("trial.fio-job-ended-early", name=name, done=ran_ms, planned=lasts_ms))
 
 
 def phase_of(name: str, direction: str, *, both: bool) -> str:
-    """Return the phase of one direction: that of the job, where it does nothing else."""
+    """Return the phase of one direction: that of the job if the job has no other direction."""
     return f"{name}-{direction}" if both else name
 
 
 def _bins(written: Mapping[str, int]) -> dict[int, int]:
     found = {int(word): count for word, count in written.items() if word.isdecimal()}
     if len(found) < len(written):
-        raise ValueError("fio's histogram: a bin has no number of nanoseconds")
+        raise ValueError(Phrase("trial.fio-bin-unreadable"))
     return found
 
 
 def merged(rounds: Sequence[Accesses]) -> Accesses:
-    """Return several runs of one combination as one: counts and histograms are added."""
+    """Merge several runs of one combination: counts and histograms are added."""
     bins: dict[int, int] = {}
     for each in rounds:
         for low, count in each.bins.items():
@@ -231,8 +233,8 @@ def merged(rounds: Sequence[Accesses]) -> Accesses:
 
 
 def figure_of(done: Accesses) -> DiskFigure:
-    """Return what a table shows of them."""
-    timed = bool(done.bins or done.most_ns)  # gtod_reduce and disable_lat leave it out
+    """Return these reads or writes as a phase of the disk program."""
+    timed = bool(done.bins or done.most_ns)  # false if gtod_reduce or disable_lat is set
     latency = DiskLatency(done.total_ns / done.operations, dict(_quantiles(done))) if timed else None
     return DiskFigure(
         done.phase, done.block_bytes, done.bytes, done.operations, done.duration_ns,
@@ -259,10 +261,10 @@ def _quantile(bins: Mapping[int, int], share: float, counted: int) -> int:
 
 
 def log_series(job: Job, text: str, begin_ns: int) -> tuple[Series, ...]:
-    """Return fio's logs, as `tail -v` printed them, as series; `begin_ns` is when the logs' time was 0.
+    """Return fio's logs, as printed by `tail -v`, as series; `begin_ns` is the time zero of the logs.
 
     Raises:
-        ValueError: a line is none of a log.
+        ValueError: a line is not a log line.
     """
     points: dict[int, dict[str, Points]] = {}
     for (name, number), lines in _logs(text).items():
@@ -279,13 +281,13 @@ def log_series(job: Job, text: str, begin_ns: int) -> tuple[Series, ...]:
 
 
 Points = Mapping[int, Sequence[tuple[int, float]]]
-"""Direction to times [ms] and values of one log."""
+"""Times [ms] and values of one log, by direction."""
 LOG_NAME = re.compile(r"log_([a-z]+)\.([0-9]{1,6})\.log")
-"""What is logged, and the number of the job."""
+"""Log name and job number."""
 
 
 def _logs(text: str) -> dict[tuple[str, int], list[str]]:
-    """Return the lines of each log that is known."""
+    """Return the lines of each known log."""
     logs: dict[tuple[str, int], list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():
@@ -307,12 +309,13 @@ def _points(lines: Iterable[str]) -> Points:
                 if int(direction) < len(DIRECTIONS):
                     found.setdefault(int(direction), []).append((int(at), float(value)))
             case _:
-                raise ValueError(f"fio's log has the line {line[:80]!r}")
+                raise ValueError(Phrase("trial.fio-log-unreadable", line=repr(line[:80])))
     return {direction: _rising(own) for direction, own in found.items()}
 
 
 def _rising(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Leave out a point that is not later than all before it: fio writes its last one twice at times."""
+    """Return the points in ascending order of time, without repeated times: fio sometimes writes the last point
+    twice."""
     kept = [points[0]]
     for point in points[1:]:
         if point[0] > kept[-1][0]:
@@ -332,7 +335,7 @@ def _of_combination(job: Job, logs: Mapping[str, Points], begin_ns: int) -> Iter
 def _of_section(
     section: JobSection, logs: Sequence[Mapping[str, Points]], begin_ns: int, step_ms: int
 ) -> Iterator[Series]:
-    """Give the series of a section: rates of its jobs are added, latencies weighted with what each job did."""
+    """Yield the series of a section: rates of its jobs are added, latencies are weighted by the jobs' operations."""
     for name in LOGS:
         for direction, word in enumerate(DIRECTIONS):
             own = [
@@ -350,7 +353,7 @@ Timed = Sequence[tuple[int, float]]
 
 
 def _together(logs: Sequence[tuple[Timed, Timed]], step_ms: int, *, mean: bool) -> Timed:
-    """Return the logs of several jobs as one, on the steps of a clock; beside each stand the operations of its job."""
+    """Merge the logs of several jobs in equal time steps; each log comes with its job's operations."""
     totals: dict[int, float] = {}
     weights: dict[int, float] = {}
     for points, operations in logs:
@@ -371,7 +374,7 @@ def _series(name: str, about: Dimensions, points: Sequence[tuple[int, float]], b
 
 
 def steadiness(rounds: Sequence[float]) -> Steadiness | None:
-    """Return how the last rounds of a rate lie; None: there are not enough yet."""
+    """Return spread and trend of the last rounds; None if there are too few."""
     last = np.asarray(rounds[-WINDOW:], dtype=np.float64)
     if len(last) < WINDOW or last.mean() <= 0:
         return None

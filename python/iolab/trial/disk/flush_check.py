@@ -1,5 +1,7 @@
-"""Whether what a disk acknowledged as flushed would be there after a crash: stamped blocks are written, flushed, and
-looked for on the disk below the volume's file, past every page cache.
+"""Check whether data that a disk acknowledged as flushed would survive a crash.
+
+The check writes and flushes stamped blocks. It then searches the disk below the volume's file for the blocks, bypassing
+every page cache.
 """
 
 import json
@@ -24,29 +26,30 @@ from iolab.trial.measurement import TrialFailed
 
 BLOCK_BYTES = 4096
 BATCH_BLOCKS = 64
-"""Between two flushes."""
+"""Number of blocks that are written between two flushes."""
 PASSES = 2
-"""Over all blocks: a store that forgets the second still has the stamps of the first."""
+"""Number of passes over all blocks: a disk that loses the second pass still has the stamps of the first pass."""
 DEFAULT_BYTES = 16 << 20
-"""Of the disk that are stamped: written within seconds, before a kernel writes them out by itself."""
+"""Default size of the stamped part [bytes]: small enough to be written completely before the kernel starts write-back
+on its own."""
 RUN_DIGITS = 15
-"""Of a random number in hexadecimal digits, which then fits 64 bits."""
+"""Number of hexadecimal digits of the random run number, which fits in 64 bits."""
 DESCRIPTOR = 3
-"""Under which the program finds the disk, opened for it alone."""
+"""File descriptor of the disk, which is opened for the program only."""
 ACKNOWLEDGED, KEPT = "disk_blocks_acknowledged", "disk_blocks_kept"
 
 
 class FlushCheck(PlainRunner):
-    """Stamps the disk, and looks on the disk below what was kept."""
+    """Stamp a disk, and check on the disk below it which blocks were kept."""
 
     def run(
         self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience, _device: Residency | None
     ) -> Ran:
-        """See Runner. Raises TrialFailed also where nobody can look below the volume's file."""
+        """See Runner. Also raises TrialFailed if the disk below the volume's file cannot be read."""
         volume, kernel = site.lab.volumes[disk.volume], kernel_of(site.lab, measure.on)
         agent, holder = site.agent_of(kernel), site.agent_of(holder_of(site.lab, volume))
         stamp = stamps_of(site.lab, measure, disk, _random_number(agent))
-        claimed = {"kind": "claimed", "path": node_of(disk.volume, site.topology.prefix)}
+        claimed = {"kind": "claimed", "path": node_of(disk.volume)}
         passed = {"fd": DESCRIPTOR, "open": {**claimed, "serial": known_as(site, measure.on, disk)}}
         argv, request = (own_program(agent), "disk"), json.dumps({"program": "stamp", **stamp})
         on_disk = worked_on(site, measure.on, disk)
@@ -56,7 +59,7 @@ class FlushCheck(PlainRunner):
                 Phrase("trial.blocks-not-written", program=measure.program, reason=done.complaint)
             )
         acknowledged = acknowledged_of(done.stdout)
-        asked = verify_request(stamp, acknowledged, volume_path(disk.volume, site.topology.prefix))
+        asked = verify_request(stamp, acknowledged, volume_path(site.lab, disk.volume))
         looked = run_to_end(holder, (own_program(holder), "disk"), json.dumps(asked))
         if not looked.succeeded:
             raise TrialFailed(
@@ -76,7 +79,7 @@ class FlushCheck(PlainRunner):
         lost = verified.acknowledged - verified.kept
         return Ran(
             figures=figures,
-            proved=True,  # it writes past the page cache of its own kernel
+            proved=True,  # writes bypass the page cache of the program's kernel
             commands=(recorded(measure.on, kernel, argv, done),),
             walls=done.walls,
             said={"request": stamp, "acknowledged": acknowledged, "verified": verified.model_dump()},
@@ -86,12 +89,12 @@ class FlushCheck(PlainRunner):
 
 
 RUNNER = FlushCheck()
-"""What the row of the program names."""
+"""Runner to which the program's registry row refers."""
 
 
 def stamps_of(lab: Lab, measure: DiskMeasure, disk: Disk, run: int) -> dict[str, Json]:
-    """Return which blocks of a disk are stamped; `run` is a number that no other run has."""
-    size = min(measure.size or DEFAULT_BYTES, lab.volumes[disk.volume].size)
+    """Return the stamp request for a disk; `run` is a unique number."""
+    size = min(measure.size or DEFAULT_BYTES, lab.volumes[disk.volume].size_bytes)
     return {
         "target": {"kind": "opened", "descriptor": DESCRIPTOR},
         "run": run,
@@ -103,15 +106,16 @@ def stamps_of(lab: Lab, measure: DiskMeasure, disk: Disk, run: int) -> dict[str,
 
 
 def verify_request(stamp: dict[str, Json], acknowledged: int, path: str) -> dict[str, Json]:
-    """Return the request that looks for acknowledged blocks below the file `path`."""
+    """Return the request to search for acknowledged blocks below the file `path`."""
     return {"program": "verify", "stamp": stamp, "acknowledged": acknowledged, "below": path}
 
 
 def known_as(site: Site, machine: str, disk: Disk) -> str:
-    """Return what the kernel of a machine shows as the serial number of its disk: of a loop device, its file."""
+    """Return the serial number that a machine's kernel shows for its disk; for a loop device, return its backing
+    file."""
     if site.lab.machines[machine].kind == "vm":
         return serial_of(disk.volume)
-    return (door_of if disk.via == "user" else volume_path)(disk.volume, site.topology.prefix)
+    return door_of(disk.volume) if disk.via == "user" else volume_path(site.lab, disk.volume)
 
 
 def acknowledged_of(text: str) -> int:

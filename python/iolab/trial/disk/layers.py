@@ -1,6 +1,7 @@
-"""The layers below a disk program: where each is counted, and its counters read by the agent of its kernel.
+"""Read the counters of the layers below a disk program, through the agent of each layer's kernel.
 
-Also the parameters of a disk's iSCSI session, and whether others used the disk that has the volume's file.
+The module also reads the parameters of a disk's iSCSI session, and detects other users of the disk that holds the
+volume's file.
 """
 
 import re
@@ -18,12 +19,11 @@ from iolab.lab.volumes.exports import (
     control_socket,
     initiator_of,
     offer_command,
-    port_of,
-    target_name,
     way_of,
 )
 from iolab.lab.volumes.places import door_of, holder_of, in_memory, nbd_pid_file, node_of, volume_path
 from iolab.lab.volumes.scripts import SHOW_NEGOTIATED
+from iolab.lab.volumes.served import served_of
 from iolab.locale import Phrase, Text
 from iolab.messages.disks import DiskUsed
 from iolab.results.metric import Dimensions, Metric
@@ -35,64 +35,76 @@ from iolab.units import NS_PER_MS, NS_PER_S
 
 AGREED, ASKED = "iscsi_agreed_bytes", "iscsi_asked_bytes"
 LENGTHS = ("FirstBurstLength", "MaxBurstLength", "MaxRecvDataSegmentLength", "MaxXmitDataSegmentLength")
-"""Agreed values that are sizes; the others are words."""
+"""Negotiated parameters whose values are sizes; other parameters have words as values."""
 SHOW_BELOW = (
     'on=$(stat -c %d "$0") && disk=/sys/dev/block/$((on >> 8 & 0xfff)):$((on & 0xff | on >> 12 & 0xfff00))'
     ' && { [ ! -e "$disk/partition" ] || disk=$disk/..; } && read -r all <"$disk/stat" && echo "$all"'
 )
-"""Of the whole disk, where the file system is on a part of it; fails where it is on none that is counted, as Btrfs. The
-device's numbers are taken apart as makedev(3) puts them together."""
+"""Script that prints the counters of the whole disk, even if the file system is on a partition.
+
+The script fails if the file system is not on a device with counters, as with Btrfs. The device numbers are split as in
+makedev(3).
+"""
+SHOW_DISK = (
+    'disk=$(readlink -f "$0") && disk=$(readlink -f "/sys/class/block/${disk##*/}")'
+    ' && { [ ! -e "$disk/partition" ] || disk=$disk/..; } && read -r all <"$disk/stat" && echo "$all"'
+)
+"""Script that prints the counters of the whole disk of a block device."""
 BUSY_FIELD = 9
-"""Time that a disk had something to do [ms] (Documentation/block/stat)."""
+"""Field with the disk's busy time [ms] (Documentation/block/stat)."""
 OTHERS_RATIO = 0.1
-"""Of what a disk moved, or was asked, so much that was not the trial's changes its figures ..."""
+"""Minimum share of foreign bytes or requests on a disk that counts as interference [ratio]."""
 BUSY_RATIO = 0.5
-"""... if the disk had something to do for so much of the time."""
+"""Minimum share of time for which a disk must be busy for its other users to count as interference [ratio]."""
 UNCACHED = (None, "none", "directsync")
-"""What a hypervisor's cache may be so that it asks of the disk what the guest asked."""
+"""Cache modes in which a hypervisor passes exactly the guest's requests to the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """What a disk has done by a moment."""
+    """Counters of a disk at one time."""
 
     counted: Counted
-    """Read and written."""
+    """Reads and writes."""
     busy_ns: int
-    """Time that it had something to do [ns]."""
+    """Busy time [ns]."""
     at_ns: int
-    """The moment [ns, monotonic]."""
+    """Time of the reading [ns, monotonic clock]."""
 
 
 SECTOR = 512
-"""Of the block layer's counters (Documentation/block/stat) [bytes]."""
+"""Unit of the block layer's counters (Documentation/block/stat) [bytes]."""
 DEVICE = (
     'disk=$(readlink -f "$0"); disk=${disk##*/}; set -- "/sys/class/block/$disk/stat"; case $disk in nvme*n*)'
     ' for path in /sys/block/"${disk%n*}"c*"n${disk##*n}"/stat; do [ ! -e "$path" ] || set -- "$path"; done ;; esac;'
 )
-"""Of an NVMe namespace that may have several paths (nvme0n1) the path is counted (nvme0c0n1): the whole was
-not in a kernel 6.1. Each look at a trial's counters costs it time: a shell reads what it can by itself."""
+"""Script that finds a disk's counters.
+
+For an NVMe namespace with several paths (nvme0n1), the path is counted (nvme0c0n1), because Linux 6.1 does not count
+the namespace. The shell uses built-in commands only, because reading counters takes time from the trial.
+"""
 SHOW_DEVICE = DEVICE + ' read -r all <"$1" && echo "$all"'
 FIND_STATISTICS = DEVICE + ' readlink -f "$1"'
-"""Prints where a disk is counted (Documentation/block/stat), whatever name it has."""
+"""Script that prints the path of a disk's counters (Documentation/block/stat), for any disk name."""
 SHOW_LOOP = 'cat "/sys/class/block/$(basename "$(losetup -n -O NAME -j "$0" | head -n 1)")/stat"'
 SHOW_PROCESS = 'read -r pid <"$0"; while read -r line; do echo "$line"; done <"/proc/$pid/io"'
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where one layer is counted."""
+    """Location of one layer's counters."""
 
     layer: LayerName
     kernel: str
     netns: str | None
     argv: tuple[str, ...]
     read: Callable[[str], Counted | None]
-    """Takes the counters from what the command prints; None: they are not there."""
+    """Parser of the command's output; returns None if the output has no counters."""
 
 
 def look(site: Site, machine: str, disk: Disk) -> dict[LayerName, Counted]:
-    """Return what every layer below the program has counted by now, the nearest first; one that cannot is left out."""
+    """Return the counters of every layer below the program, the nearest first; layers that cannot be read are
+    omitted."""
     found: dict[LayerName, Counted] = {}
     for source in _sources(site, machine, disk):
         counted = _counted(site, source) if isinstance(source, Source) else source()
@@ -112,31 +124,32 @@ def _counted(site: Site, source: Source) -> Counted | None:
 def _sources(site: Site, machine: str, disk: Disk) -> Iterator[Source | Callable[[], Counted | None]]:
     lab, volume = site.lab, site.lab.volumes[disk.volume]
     kernel = kernel_of(lab, machine)
-    node = node_of(disk.volume, site.topology.prefix)
+    node = node_of(disk.volume)
     yield Source("device", kernel, None, ("sh", "-c", SHOW_DEVICE, node), of_block_layer)
     place = site.guests.get(machine)
     if disk.via != "kernel" and place is not None and place.block_statistics is not None:
         serial = [one for one in lab.machines[machine].disks if one.via != "kernel"].index(disk)
         statistics = place.block_statistics
         yield lambda: of_monitor(statistics(), f"disk{serial}")
-    if volume.export is None:
+    served = served_of(lab, site.topology, disk.volume)
+    if volume.export is None and served is None:
         if disk.via == "user":
-            pid_file = f"{door_of(disk.volume, site.topology.prefix)}.pid"
+            pid_file = f"{door_of(disk.volume)}.pid"
             yield Source("target", kernel, None, ("sh", "-c", SHOW_PROCESS, pid_file), of_process)
         return
-    way = way_of(lab, site.topology, disk.volume)
-    if way is None:
+    if served is None:
         return
-    target, initiator = way
-    peer = ("dst", target.address, "dport", "=", f":{port_of(lab, disk.volume)}")
-    yield Source("network", initiator.kernel, initiator.netns, ("ss", "-tinH", *peer), of_sockets)
-    yield from _target(site, disk)
+    peer = ("dst", served.address, "dport", "=", f":{served.port}")
+    yield Source("network", served.kernel, served.netns, ("ss", "-tinH", *peer), of_sockets)
+    if not served.exists:
+        yield from _target(site, disk)
 
 
 def line_of(lab: Lab, topology: Topology, disk: Disk, rows: Sequence[Row], took_ns: int) -> Line | None:
-    """Return the line between a disk's two ends and what it carried; None: no rate of it is known.
+    """Return the link between a disk's initiator and target, and the link's traffic; None if the link's rate is
+    unknown.
 
-    A target sends what is read, an initiator what is written.
+    A target sends the data of reads, an initiator that of writes.
     """
     counted = next((row.counted for row in rows if row.layer == "network"), None)
     way = way_of(lab, topology, disk.volume) if counted is not None and took_ns else None
@@ -154,23 +167,24 @@ def line_of(lab: Lab, topology: Topology, disk: Disk, rows: Sequence[Row], took_
 
 
 def _target(site: Site, disk: Disk) -> Iterator[Source]:
-    """Give what counts at the target: the loop device of nvmet, or the process that opens the file; LIO counts MiB."""
+    """Yield the target's counters: those of nvmet's loop device, or of the process that opens the file; LIO counts only
+    MiB."""
     volume = site.lab.volumes[disk.volume]
-    holder, path = holder_of(site.lab, volume), volume_path(disk.volume, site.topology.prefix)
+    holder, path = holder_of(site.lab, volume), volume_path(site.lab, disk.volume)
     if volume.cache == "buffered" or (volume.export == "iscsi" and by_kernel(site.lab, volume)):
         return
     if volume.export == "nvme-tcp":
         yield Source("target", holder, None, ("sh", "-c", SHOW_LOOP, path), of_block_layer)
         return
     if site.lab.machines[volume.on or ""].kind == "vm":
-        return  # its file lies in memory: no block of it reaches a disk
-    socket = control_socket(disk.volume, site.topology.prefix)
-    pid_file = nbd_pid_file(disk.volume, site.topology.prefix) if volume.export == "nbd" else f"{socket}.pid"
+        return  # the file is in memory: no block reaches a disk
+    socket = control_socket(disk.volume)
+    pid_file = nbd_pid_file(disk.volume) if volume.export == "nbd" else f"{socket}.pid"
     yield Source("target", holder, None, ("sh", "-c", SHOW_PROCESS, pid_file), of_process)
 
 
 def of_block_layer(text: str) -> Counted | None:
-    """Read /sys/block/DISK/stat; kernels since 5.5 count flushes."""
+    """Parse /sys/block/DISK/stat; kernels since 5.5 count flushes."""
     fields = [int(word) for word in text.split() if word.isdecimal()]
     if len(fields) < 11:
         return None
@@ -181,7 +195,7 @@ def of_block_layer(text: str) -> Counted | None:
 
 
 def of_process(text: str) -> Counted | None:
-    """Read /proc/PID/io: what a process let the block layer read and write."""
+    """Parse /proc/PID/io: bytes that a process read from and wrote to the block layer."""
     words = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
     try:
         return Counted(read_bytes=int(words["read_bytes"]), written_bytes=int(words["write_bytes"]))
@@ -190,14 +204,14 @@ def of_process(text: str) -> Counted | None:
 
 
 def of_sockets(text: str) -> Counted | None:
-    """Read `ss -ti` of the initiator's sockets: what TCP has acknowledged each way."""
+    """Parse `ss -ti` of the initiator's sockets: bytes that TCP acknowledged in each direction."""
     got = [int(found) for found in re.findall(r"\bbytes_received:(\d+)", text)]
     sent = [int(found) for found in re.findall(r"\bbytes_acked:(\d+)", text)]
     return Counted(read_bytes=sum(got), written_bytes=sum(sent)) if got or sent else None
 
 
 def of_monitor(answer: Json, name: str) -> Counted | None:
-    """Read QMP's query-blockstats of one drive."""
+    """Parse QMP's query-blockstats of one drive."""
     if not isinstance(answer, list):
         return None
     for one in answer:
@@ -215,29 +229,30 @@ def of_monitor(answer: Json, name: str) -> Counted | None:
 
 
 def offered(site: Site, disk: Disk) -> str | None:
-    """Return who is logged in to the target of the disk, and what it offers; None: the disk is no LUN.
+    """Return the initiators logged in to the disk's target, and its parameters; None if the disk is not a LUN.
 
     Raises:
-        TrialFailed: the target does not show it.
+        TrialFailed: the target does not show its initiators and parameters.
     """
     volume = site.lab.volumes[disk.volume]
     if volume.export != "iscsi" or initiator_of(site.lab, disk.volume) is None:
         return None
-    command = offer_command(site.lab, disk.volume, site.topology.prefix)
+    command = offer_command(site.lab, disk.volume)
     return _shown(
         site, holder_of(site.lab, volume), command, Phrase("trial.offers-of-target", volume=disk.volume)
     )
 
 
 def agreed(site: Site, machine: str, disk: Disk) -> Mapping[str, str]:
-    """Return what the session of a kernel's initiator has agreed on; empty where there is none that shows it.
+    """Return the negotiated parameters of a kernel initiator's session; empty if there is no such session.
 
     Raises:
-        TrialFailed: the initiator does not show it.
+        TrialFailed: the initiator does not show the parameters.
     """
-    if disk.via != "kernel" or site.lab.volumes[disk.volume].export != "iscsi":
+    served = served_of(site.lab, site.topology, disk.volume) if disk.via == "kernel" else None
+    if served is None or served.protocol != "iscsi":
         return {}
-    command = ("sh", "-c", SHOW_NEGOTIATED, target_name(disk.volume))
+    command = ("sh", "-c", SHOW_NEGOTIATED, served.target)
     text = _shown(
         site, kernel_of(site.lab, machine), command, Phrase("trial.settings-agreed-on", volume=disk.volume)
     )
@@ -245,7 +260,7 @@ def agreed(site: Site, machine: str, disk: Disk) -> Mapping[str, str]:
 
 
 def session_metrics(values: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[Metric]:
-    """Return the sizes that were agreed on, and those of them that the experiment asked for."""
+    """Yield metrics of the negotiated sizes, and of the sizes that the experiment requested."""
     for name in LENGTHS:
         if values.get(name, "").isdecimal():
             yield Metric.of(AGREED, float(values[name]), Dimensions(part=name))
@@ -264,22 +279,29 @@ def _shown(site: Site, kernel: str, command: tuple[str, ...], what: Text) -> str
 
 
 def look_below(site: Site, disk: Disk) -> Below | None:
-    """Return what the disk below a volume has done by now; None: nothing tells it from what the trial did itself."""
+    """Return the counters of the disk below a volume; None if the trial's own traffic cannot be told apart from other
+    traffic."""
     volume = site.lab.volumes[disk.volume]
     kept = volume.cache == "buffered" or disk.cache not in UNCACHED
+    exists = volume.existing_target is not None  # the disk of an existing target is on a different host
     by_lio = volume.export == "iscsi" and by_kernel(site.lab, volume)
-    if kept or by_lio or in_memory(site.lab, volume) or not site.alone:
+    if kept or exists or by_lio or in_memory(site.lab, volume) or not site.alone:
         return None
     agent = site.agent_of(holder_of(site.lab, volume))
     try:
-        shown = agent.run(("sh", "-c", SHOW_BELOW, volume_path(disk.volume, site.topology.prefix)))
+        below = (
+            (SHOW_DISK, node_of(disk.volume))
+            if volume.exists
+            else (SHOW_BELOW, volume_path(site.lab, disk.volume))
+        )
+        shown = agent.run(("sh", "-c", *below))
     except AgentError:
         return None
     return below_of(shown.stdout, shown.begin_ns) if shown.succeeded else None
 
 
 def below_of(text: str, at_ns: int) -> Below | None:
-    """Read /sys/block/DISK/stat."""
+    """Parse /sys/block/DISK/stat."""
     counted, words = of_block_layer(text), text.split()
     return None if counted is None else Below(counted, int(words[BUSY_FIELD]) * NS_PER_MS, at_ns)
 
@@ -287,9 +309,9 @@ def below_of(text: str, at_ns: int) -> Below | None:
 def used_by_others(
     volume: str, before: Below | None, after: Below | None, own: Counted
 ) -> Iterator[DiskUsed]:
-    """Yield that others used a disk so much that the figures of a trial are of something else.
+    """Yield a warning if other users of a disk distort a trial's results.
 
-    `own` is what the trial had of it at most: the lowest layer that was counted.
+    `own` is the maximum traffic that the trial itself caused: the counters of the lowest layer.
     """
     if before is None or after is None or after.at_ns <= before.at_ns:
         return

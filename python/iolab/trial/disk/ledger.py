@@ -1,7 +1,8 @@
-"""The ledger of a disk trial: what each layer from the program to the file read and wrote, and why they differ. Pure.
+"""Compare the layers of a disk trial from the program to the file: bytes read and written, and causes of differences.
+Pure.
 
-Adjacent layers must agree within 1 %, or their difference has a name: what a cache kept, what was read ahead, what the
-file system wrote of its own, what a protocol's headers added. What has none is unexplained.
+Adjacent layers must agree within 1 %, or their difference has a cause: cached data, read-ahead, file system metadata,
+or protocol headers. A difference without a cause is unexplained.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,23 +17,26 @@ from iolab.trial.disk.figures import DiskFigure
 LayerName = Literal["program", "device", "hypervisor", "network", "target"]
 Cause = Literal["none", "cache", "readahead", "metadata", "signatures", "headers", "uncounted", "unexplained"]
 AGREE_RATIO = 0.01
-"""Layers that differ by less agree."""
+"""Maximum relative difference between layers that agree."""
 AGREE_BYTES = 128 << 10
-"""Nor do a few blocks count: a kernel reads the beginning of a disk, an initiator asks what it is."""
+"""Maximum absolute difference between layers that agree [bytes]: a kernel reads the start of a disk, an initiator
+queries it."""
 HEADER_BYTES = 512
-"""Of a protocol, per read or write, both ways: iSCSI has 48 per PDU, NVMe/TCP 72 + 24, NBD 28 + 16."""
+"""Maximum size of the protocol headers per read or write, in both directions [bytes]: iSCSI has 48 per PDU, NVMe/TCP 72
++ 24, NBD 28 + 16."""
 HEADERS_RATIO = 0.02
-"""The same of long reads and writes: iSCSI cuts them into PDUs of 8 KiB and more."""
+"""Maximum share of headers in long reads and writes: iSCSI splits them into PDUs of 8 KiB and more."""
 SIGNATURES_BYTES = 1 << 20
-"""What a claim reads at most of a device, where file systems and partition tables would have their signatures."""
+"""Maximum number of bytes that are read from the places of file system and partition table signatures when a device is
+claimed."""
 MEMORY_RATIO = 0.25
-"""Of what a program read: with so much from memory, its figures are no longer those of a disk."""
+"""Maximum share of reads from memory at which results still represent the disk."""
 BYTES, OPERATIONS, FLUSHES = "disk_layer_bytes", "disk_layer_operations", "disk_layer_flushes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """What a layer has read and written since it began; None: it does not say."""
+    """Cumulative reads and writes of a layer; None: not reported."""
 
     read_bytes: int
     written_bytes: int
@@ -43,7 +47,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One layer of the ledger."""
+    """One layer of the comparison."""
 
     layer: LayerName
     counted: Counted
@@ -51,18 +55,18 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One layer against the one above it, in one direction."""
+    """Comparison of a layer with the layer above it, in one direction."""
 
     above: LayerName
     below: LayerName
     direction: Literal["read", "write"]
     more_bytes: int
-    """That the lower one has; negative: fewer [bytes]."""
+    """Bytes of the lower layer minus bytes of the upper layer [bytes]."""
     cause: Cause
 
 
 def between(before: Counted, after: Counted) -> Counted:
-    """Return what a layer did from one look to the next."""
+    """Return the difference between two readings of a layer."""
     return Counted(
         read_bytes=after.read_bytes - before.read_bytes,
         written_bytes=after.written_bytes - before.written_bytes,
@@ -77,7 +81,8 @@ def _less(after: int | None, before: int | None) -> int | None:
 
 
 def of_program(figures: Iterable[DiskFigure]) -> Counted:
-    """Return what a program's phases moved, as it counts them; what it read from memory on purpose is none of it."""
+    """Return the reads and writes of a program's phases, as counted by the program; intended reads from memory are
+    excluded."""
     read = written = reads = writes = 0
     for one in figures:
         does_read, does_write = _directions(one.phase)
@@ -87,7 +92,7 @@ def of_program(figures: Iterable[DiskFigure]) -> Counted:
 
 
 def _directions(phase: str) -> tuple[bool, bool]:
-    """Tell whether a phase reads, and whether it writes."""
+    """Return whether a phase reads, and whether it writes."""
     if phase == "rewrite":
         return True, True
     reads = phase in ("buffered", "seeks") or phase.startswith("get") or phase.endswith("read")
@@ -96,32 +101,33 @@ def _directions(phase: str) -> tuple[bool, bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """What lies between a program and its device."""
+    """Layers between a program and its device."""
 
     direct: bool
-    """The program passes the page cache."""
+    """Whether the program bypasses the page cache."""
     file_system: bool
-    """It writes files."""
+    """Whether the program writes files in a file system."""
     door: bool = False
-    """Its device is a file of FUSE, of which the kernel may keep blocks and read some ahead."""
+    """Whether the device is a FUSE file, whose blocks the kernel may cache and read ahead."""
     claimed: bool = False
-    """It looks for signatures on the device before it writes there."""
+    """Whether the program checks the device for signatures before writing."""
     uncounted: bool = False
-    """It reads or writes more than it counts, as fio does before its ramp_time is over."""
+    """Whether the program transfers data that it does not count, as fio does during ramp_time."""
     uncounted_bytes: int = 0
-    """The same, of which it is known how much it is at most."""
+    """Maximum number of bytes that the program transfers and does not count, if it is known."""
 
 
 def rows_of(
     figures: Iterable[DiskFigure], before: Mapping[LayerName, Counted], after: Mapping[LayerName, Counted]
 ) -> tuple[Row, ...]:
-    """Return the ledger: the program, then every layer that could be counted both times, the nearest first."""
+    """Return the rows: the program, then every layer with two readings, the nearest first."""
     below = (Row(layer, between(seen, after[layer])) for layer, seen in before.items() if layer in after)
     return (Row("program", of_program(figures)), *below)
 
 
 def steps(rows: Sequence[Row], way: Way) -> tuple[Step, ...]:
-    """Compare each layer with the one above it; below the network with the one above that."""
+    """Compare each layer with the layer above it; the layer below the network is compared with the layer above the
+    network."""
     found: list[Step] = []
     for place, below in enumerate(rows[1:], 1):
         above = rows[place - 1]
@@ -153,14 +159,15 @@ def _step(above: Row, below: Row, way: Way) -> Iterator[Step]:
 
 
 def _of_door(more: int, payload: int, below: LayerName) -> Cause:
-    """Name what lies between a device and the file of FUSE that it is: reads alone, for it writes through."""
+    """Return the cause of a difference in reads between a device and its FUSE file; writes pass through unchanged."""
     if more < 0:
         return "cache"
     return "headers" if below == "network" and more <= HEADERS_RATIO * payload + AGREE_BYTES else "readahead"
 
 
 def kept_by_door(found: Sequence[Step]) -> bool | None:
-    """Tell whether what the kernel kept of a door answered reads of the device; None: no layer below shows it."""
+    """Whether reads of the device were answered from cached blocks of a FUSE export; None if no lower layer shows
+    this."""
     seen = [one for one in found if one.above == "device" and one.direction == "read"]
     return any(one.cause == "cache" for one in seen) if seen else None
 
@@ -171,13 +178,13 @@ def _of_network(more: int, payload: int, operations: int) -> Cause:
 
 
 def _of_kernel(direction: str, more: int, way: Way) -> Cause:
-    """Name what lies between a program and its kernel's device."""
+    """Return the cause of a difference between a program and its kernel's device."""
     if way.claimed and direction == "read" and 0 < more <= SIGNATURES_BYTES:
         return "signatures"
     if more > 0 and (way.uncounted or more <= way.uncounted_bytes):
         return "uncounted"
     if way.direct and not way.file_system:
-        return "unexplained"  # nothing lies between
+        return "unexplained"  # there is no layer between the program and the device
     if more < 0:
         return "cache"
     if direction == "write":
@@ -187,18 +194,18 @@ def _of_kernel(direction: str, more: int, way: Way) -> Cause:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What every layer did while one run of a program went on."""
+    """Comparison of all layers during one run of a program."""
 
     sections: tuple[str, ...]
-    """Of a job file, those that the run carried out; empty: the whole trial."""
+    """Sections of a job file in the run; empty: the whole trial."""
     rows: tuple[Row, ...]
-    """The program first."""
+    """Compared layers; the program is the first row."""
     steps: tuple[Step, ...]
-    """The layers compared."""
+    """Comparisons of the layers."""
 
 
 def layer_metrics(rows: Sequence[Row], sections: Sequence[str] = ()) -> Iterator[Metric]:
-    """Return what each layer did, as metrics."""
+    """Yield the metrics of each layer."""
     section = " + ".join(sections) or None
     for row in rows:
         seen = row.counted
@@ -213,7 +220,7 @@ def layer_metrics(rows: Sequence[Row], sections: Sequence[str] = ()) -> Iterator
 
 
 def ledger_warnings(found: Sequence[Step]) -> tuple[LedgerOpen, ...]:
-    """Return a warning for each difference without a name."""
+    """Return a warning for each unexplained difference."""
     return tuple(
         LedgerOpen(above=one.above, below=one.below, direction=one.direction, more_bytes=one.more_bytes)
         for one in found
@@ -222,7 +229,7 @@ def ledger_warnings(found: Sequence[Step]) -> tuple[LedgerOpen, ...]:
 
 
 def section_warnings(ledgers: Sequence[Ledger]) -> tuple[SectionLedgerOpen, ...]:
-    """Return a warning for each difference without a name, of runs that are counted by themselves."""
+    """Return a warning for each unexplained difference in runs that were counted separately."""
     return tuple(
         SectionLedgerOpen(section=" + ".join(each.sections), **dict(one))
         for each in ledgers
@@ -231,7 +238,7 @@ def section_warnings(ledgers: Sequence[Ledger]) -> tuple[SectionLedgerOpen, ...]
 
 
 def memory_warnings(program: str, read_bytes: int, found: Sequence[Step]) -> tuple[ReadFromMemory, ...]:
-    """Return a warning where a program's reads did not reach its device."""
+    """Return a warning if a program's reads did not reach its device."""
     return tuple(
         ReadFromMemory(program=program, read_bytes=read_bytes, disk_bytes=read_bytes + one.more_bytes)
         for one in found
@@ -241,7 +248,7 @@ def memory_warnings(program: str, read_bytes: int, found: Sequence[Step]) -> tup
 
 
 def ledger_record(found: Sequence[Step]) -> Json:
-    """Return the comparison of the layers, for the trial's evidence."""
+    """Return the comparison of the layers for the trial's evidence."""
     return [
         {
             "above": one.above,

@@ -1,4 +1,4 @@
-"""Run a disk program on a standing lab, once, with every cache on the way looked at before and after."""
+"""Run one trial of a disk program in a lab, and check all caches on the path before and after."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,62 +60,63 @@ from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Failed, Measured, Readings, TrialFailed, begin_of
 
 PRESENT, ABSENT = "on", "none"
-"""Whether a wall is there, as it is shown."""
+"""Words that reports show for the state of a confinement feature."""
 FLUSHES = 3
-"""A journal commits every five seconds: it does not come between each of three flushes and the look."""
+"""Maximum number of flushes: a journal commits only every five seconds, so at least one of three checks finds no new
+dirty data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What was counted by a moment."""
+    """Values of all counters at one time."""
 
     layers: Mapping[LayerName, Counted]
-    """On the way of the disk's bytes."""
+    """Layers on the disk's path."""
     threads: tuple[Worker, ...]
-    """In user space there."""
+    """User-space threads on the disk's path."""
     work: Mapping[str, Work]
-    """Of the computers."""
+    """CPU work of the hosts."""
     below: Below | None
-    """By the disk on which the volume lies; None: nobody can tell."""
+    """Counters of the disk that holds the volume; None if the trial's own traffic on the disk cannot be determined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskRead:
-    """What a trial read."""
+    """Data read in a trial."""
 
     lab: Lab
-    """As resolved for the cell."""
+    """Lab resolved for the cell."""
     topology: Topology
-    """Of the lab."""
+    """Topology of the lab."""
     measure: DiskMeasure
-    """What was asked for."""
+    """Measure."""
     disk: Disk
-    """On which the program worked."""
+    """Disk on which the program works."""
     ran: Ran
-    """The program."""
+    """Result of the program."""
     began: Reached
-    """Counted before it."""
+    """Counters before the program ran."""
     ended: Reached
-    """Counted after it."""
+    """Counters after the program ran."""
     device: Residency | None
-    """What the cache had of the device before a program that reads it; None: it was not looked at."""
+    """Cache content of the device before the program, if the program reads the device; None: not checked."""
     caches: tuple[Looked, ...]
-    """Those behind the program's own."""
+    """States of the other caches."""
     offer: str | None
-    """What the target of the disk offers; None: the disk is no LUN."""
+    """Parameters of the disk's target; None: the disk is not a LUN."""
     session: Mapping[str, str]
-    """What the initiator's session agreed on."""
+    """Negotiated parameters of the initiator's session."""
     in_effect: InEffect
     """Settings that were read back."""
 
 
 def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE) -> DiskRead:
-    """Measure once.
+    """Run one disk trial.
 
     Raises:
-        LabUnusable: the disk failed, and what is known of why is stated.
-        TrialFailed: the program failed, or its output is not to be understood.
-        AgentLost: the agent is gone.
+        LabUnusable: the disk failed; the error states the cause, if it is known.
+        TrialFailed: the program failed, or its output is invalid.
+        AgentLost: the agent is lost.
     """
     disk = site.lab.machines[measure.on].disks[0]
     try:
@@ -159,7 +160,8 @@ def _read(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> D
 
 
 def conclude_disk(read: DiskRead, readings: Readings) -> Measured:
-    """Conclude from a program's figures, the layers and caches below it, and the counters read meanwhile."""
+    """Derive the result from a program's figures, the layers and caches below it, and the counters during the
+    trial."""
     measure, disk, ran = read.measure, read.disk, read.ran
     took_ns = sum(one.duration_ns for one in ran.figures)
     rows = rows_of(ran.figures, read.began.layers, read.ended.layers)
@@ -207,7 +209,7 @@ def _warnings(
     yield from less_confined(measure, ran.walls)
     yield from unknown(ProgramCache(machine=measure.on), ran.proved, caches)
     yield from unflushed(caches)
-    # what no cause explains: of each run of a job file by itself, where it has several
+    # unexplained differences; for a job file with several runs, those of each run
     yield from section_warnings(ran.ledgers) if ran.ledgers else ledger_warnings(compared)
     yield from memory_warnings(measure.program, rows[0].counted.read_bytes, compared)
     yield from used_by_others(read.disk.volume, read.began.below, read.ended.below, rows[-1].counted)
@@ -225,7 +227,7 @@ def _raw(read: DiskRead, compared: Sequence[Step], caches: Sequence[Looked]) -> 
 
 
 def _series(read: DiskRead, readings: Readings) -> tuple[Series, ...]:
-    """Return the program's rates, on the time of the counters of its kernel; none where nothing was counted."""
+    """Return the program's rates as series, on the clock of its kernel's counters; empty without counters."""
     own = readings.get(kernel_of(read.lab, read.measure.on)) or readings.get(HERE)
     return read.ran.series(begin_of(own)) if read.ran.series is not None and own else ()
 
@@ -236,9 +238,11 @@ def _reached(site: Site, machine: str, disk: Disk) -> Reached:
 
 
 def flushed(flush: Callable[[], None], look: Callable[[], list[Residency | None]]) -> list[Residency | None]:
-    """Flush and return what the layers have then: of FLUSHES tries the first that left nothing unwritten, or the last.
+    """Flush, and return the state of the layers after the first try without dirty data, or after the last of FLUSHES
+    tries.
 
-    A file system may write of its own between a flush and the look, so that once is not enough to call a layer a liar.
+    A file system may write between a flush and the check, so a layer is not faulty because a single try finds dirty
+    data.
     """
     for _ in range(FLUSHES):
         flush()
@@ -249,9 +253,9 @@ def flushed(flush: Callable[[], None], look: Callable[[], list[Residency | None]
 
 
 def _flush(site: Site, machine: str, disk: Disk, patience: Patience) -> None:
-    """Ask the disk to keep what was written to it; what its layers have not written then, a crash would lose."""
-    whole = ("sync", "-f", mount_of(disk.volume, site.topology.prefix))
-    command = whole if disk.fs is not None else ("sync", node_of(disk.volume, site.topology.prefix))
+    """Flush all data written to the disk; data that a layer has not written afterwards would be lost in a crash."""
+    whole = ("sync", "-f", mount_of(disk.volume))
+    command = whole if disk.fs is not None else ("sync", node_of(disk.volume))
     agent = site.agent_of(kernel_of(site.lab, machine))
     done = run_on_disk(
         agent, worked_on(site, machine, disk), (*IN_ENGLISH, *command), patience=patience, reaches=None
@@ -263,7 +267,7 @@ def _flush(site: Site, machine: str, disk: Disk, patience: Patience) -> None:
 
 
 def _in_effect(site: Site, machine: str, walls: Walls | None) -> InEffect:
-    """Return what is set on the lab's kernels, and what the program on `machine` is limited by."""
+    """Return the settings of the lab's kernels, and the confinement of the program on `machine`."""
     found = dict(read_in_effect(site))
     if walls is not None:
         found[machine] = {**found.get(machine, {}), **walls_in_effect(walls)}
@@ -271,7 +275,7 @@ def _in_effect(site: Site, machine: str, walls: Walls | None) -> InEffect:
 
 
 def walls_in_effect(walls: Walls) -> dict[str, str]:
-    """Return the walls around a program as settings."""
+    """Return the confinement of a program as settings."""
     return {
         Effect.PROGRAM_USER.value: str(walls.user or 0),
         Effect.LANDLOCK.value: ABSENT if walls.landlock_abi is None else str(walls.landlock_abi),
@@ -280,7 +284,7 @@ def walls_in_effect(walls: Walls) -> dict[str, str]:
 
 
 def less_confined(measure: DiskMeasure, walls: Walls | None) -> tuple[LessConfined, ...]:
-    """Return a warning where the kernel has no Landlock or no seccomp for a confined program."""
+    """Return a warning if the kernel lacks Landlock or seccomp for a confined program."""
     if walls is None:
         return ()
     granted = {"Landlock": walls.landlock_abi is not None, "seccomp": walls.seccomp}
@@ -294,7 +298,9 @@ def _runner(measure: DiskMeasure) -> Runner:
 
 
 def _look(site: Site, disk: WorkedOn, patience: Patience, layer: Layer, *, drop: bool) -> Residency | None:
-    """Look what a cache has, dropped first or not; None: nobody could."""
+    """Return the content of a cache, which is dropped first if requested; None if the content cannot be read."""
+    if not layer.path:
+        return None  # an existing target has its cache on a host without an agent
     agent = site.agent_of(layer.kernel)
     asked, argv = (
         json.dumps({"program": "cool", "path": layer.path, "drop": drop}),
@@ -303,7 +309,7 @@ def _look(site: Site, disk: WorkedOn, patience: Patience, layer: Layer, *, drop:
     try:
         if layer.about.code in ("store-cache", "target-cache"):
             done = run_to_end(agent, argv, asked)
-        else:  # to open it is to ask the disk, which may hang
+        else:  # opening the file accesses the disk, which may hang
             done = run_on_disk(agent, disk, argv, asked, patience, reaches=None, writes=False)
         return parse_own(done.stdout).cache if done.succeeded else None
     except (Refused, ValueError):

@@ -1,4 +1,4 @@
-"""What a disk program may have of its kernel's memory: a memory cgroup, which the page cache of its files counts in."""
+"""Limit the memory of a disk program with a memory cgroup, which includes the page cache of its files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,39 +7,41 @@ from dataclasses import dataclass
 from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import Json
 from iolab.experiment.model.measures import DiskMeasure
-from iolab.lab.topology import NAME_PREFIX
 from iolab.trial.disk.disk_programs import row_of, size_of
 from iolab.trial.disk.run_on_disk import HUNG_LIMIT_S
 
 LEAST_BYTES = 16 << 20
-"""With less a program is ended by the kernel before it has begun."""
+"""Minimum memory limit [bytes]; with a lower limit, the kernel kills a program before it starts."""
 FILE_RATIO = 2
-"""File by memory with the figures of 2006: bonnie++ asks for a file of twice the memory, so that the disk is read."""
+"""Ratio of file size to memory in the profile legacy-2006: bonnie++ requires a file of twice the memory, so that the
+disk is read."""
 ROOT = "/sys/fs/cgroup"
-NAME = f"{NAME_PREFIX}disk-program"
+NAME = "iolab-disk-program"
 KEY = f"cgroup:{NAME}"
 KIND = 'cd "$0" && if [ -d memory ]; then echo 1; else cat cgroup.controllers; echo; cat cgroup.subtree_control; fi'
-"""Line 1: `1`, or what the root of version 2 has; the last line: what it gives to its children."""
+"""Script whose first line of output is `1` for cgroup version 1, or the controllers of the root of version 2; the last
+line has the controllers that the root enables for its children."""
 MAKE = 'mkdir "$0" && echo "$2" > "$0/$1"'
 REMOVE = (
     'for try in 1 2 3 4 5 6 7 8 9 10; do [ ! -d "$0" ] && exit 0; rmdir "$0" 2>/dev/null && exit 0; sleep 0.2; done; '
     'rmdir "$0"'
 )
-"""A cgroup can be removed a moment after its last process has ended."""
+"""Script that removes a cgroup in several tries, because a cgroup stays busy for a moment after its last process has
+ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cgroup:
-    """A memory cgroup that can be made."""
+    """A memory cgroup that the kernel can create."""
 
     folder: str
-    """Of it."""
+    """Folder of the cgroup."""
     limit: str
-    """Its file with the limit."""
+    """Name of the file with the cgroup's limit."""
 
 
 def memory_of(measure: DiskMeasure) -> int | None:
-    """Return what a program may have, its page cache among it [bytes]; None: all that its kernel has."""
+    """Return the memory limit of a program, including its page cache [bytes]; None: unlimited."""
     if measure.memory is not None or measure.profile != "legacy-2006" or not row_of(measure).writes_files:
         return measure.memory
     return max(LEAST_BYTES, size_of(measure) // FILE_RATIO)
@@ -47,12 +49,12 @@ def memory_of(measure: DiskMeasure) -> int | None:
 
 @contextmanager
 def limited(agent: Agent, memory_bytes: int | None) -> Iterator[str | None]:
-    """Make a control group for the time of the block that limits the memory of a program; give its folder.
+    """Create a memory cgroup for the duration of the block, and yield its folder.
 
-    Empty where all of the memory is asked for; None where the kernel, or the rights of its user, do not allow it.
+    The folder is empty if no limit is requested, and None if the kernel or the user's rights do not allow a limit.
 
     Raises:
-        AgentError: the agent is gone.
+        AgentError: the agent is lost.
     """
     if memory_bytes is None:
         yield ""
@@ -63,7 +65,7 @@ def limited(agent: Agent, memory_bytes: int | None) -> Iterator[str | None]:
         cgroup = None
     try:
         yield None if cgroup is None else cgroup.folder
-    except BaseException:  # why it failed says more; what is left is undone with the lab
+    except BaseException:  # the first error matters more; the cgroup is removed with the lab
         agent.begin("journal.undo", {"journal": "self", "keys": [KEY]}).settled_within(HUNG_LIMIT_S)
         raise
     agent.undo(keys=[KEY])
@@ -88,7 +90,8 @@ def _made(agent: Agent, memory_bytes: int) -> Cgroup | None:
 
 
 def cgroup_of(seen: str) -> Cgroup | None:
-    """Return the cgroup that a kernel can make, from what `KIND` printed; None: it has none for memory."""
+    """Return the cgroup that a kernel supports, from the output of `KIND`; None if the kernel has no memory
+    controller."""
     lines = seen.splitlines() or [""]
     if lines == ["1"]:
         return Cgroup(f"{ROOT}/memory/{NAME}", "memory.limit_in_bytes")
@@ -96,7 +99,7 @@ def cgroup_of(seen: str) -> Cgroup | None:
 
 
 def gives_memory(seen: str) -> bool:
-    """Tell whether the root of version 2 lets its children limit their memory."""
+    """Whether the root of cgroup version 2 enables the memory controller for its children."""
     return "memory" in seen.splitlines()[-1].split()
 
 

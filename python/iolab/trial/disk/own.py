@@ -1,23 +1,24 @@
-"""The report of the agent's own disk programs (contract/disk-v1.md), checked. Pure."""
+"""Parse the report of the agent's own disk programs (contract/disk-v1.md). Pure."""
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from iolab.trial.disk.figures import DiskFigure
+from iolab.trial.measurement import invalid_field
 from iolab.untrusted_json import read_untrusted
 
 Count = Annotated[int, Field(ge=0, strict=True)]
 
 
 class _Part(BaseModel):
-    """A part of the report; an agent of a later version may say more."""
+    """A part of the report; unknown fields of a later agent version are ignored."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class Residency(_Part):
-    """What the page cache had of a file when a phase that reads began."""
+    """Page cache content of a file at the start of a reading phase."""
 
     wanted: Literal["as-left", "cold"]
     state: Literal["cold", "warm", "partly", "unknown"]
@@ -28,7 +29,7 @@ class Residency(_Part):
 
 
 class Phase(_Part):
-    """One column of a program's table."""
+    """One phase of a program."""
 
     name: str
     block_bytes: Count
@@ -41,7 +42,7 @@ class Phase(_Part):
 
 
 class Verified(_Part):
-    """Which stamped blocks are there, of those that acknowledged flushes covered."""
+    """Number of stamped blocks that are present, among those covered by acknowledged flushes."""
 
     acknowledged: Count
     kept: Count
@@ -52,37 +53,56 @@ class Verified(_Part):
 
 
 class Answer(_Part):
-    """How the server behind a disk answered."""
+    """Answer of the server behind a disk."""
 
     condition: Literal["answers", "stopped", "gone", "refused", "silent", "foreign"]
     pid: Count | None = None
 
 
+class Obstacle(_Part):
+    """A reason why a device must not be written."""
+
+    kind: str
+    name: str
+    part: str
+
+
+class Device(_Part):
+    """A block device as its kernel shows it."""
+
+    path: str
+    name: str
+    disks: tuple[str, ...]
+    identities: tuple[str, ...]
+    sequence: Count | None = None
+    bytes: Count
+    obstacles: tuple[Obstacle, ...]
+
+
 class OwnReport(_Part):
-    """Everything that one request gives."""
+    """Complete answer to one request."""
 
     phases: tuple[Phase, ...]
     cache: Residency | None = None
     verified: Verified | None = None
     answer: Answer | None = None
+    devices: tuple[Device, ...] = ()
 
 
 def parse_own(text: str) -> OwnReport:
-    """Return the report that the agent's program wrote.
+    """Return the report of the agent's program.
 
     Raises:
-        ValueError: it is none; the message says why.
+        ValueError: the text is not a report; the message states the error.
     """
     try:
         return OwnReport.model_validate(read_untrusted(text))
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"the disk program's report, {place}: {first['msg']}") from error
+        raise ValueError(invalid_field("iolab-agent disk", error)) from error
 
 
 def own_figures(report: OwnReport) -> tuple[DiskFigure, ...]:
-    """Return what a report says: the largest blocks first, for they are what a table shows first."""
+    """Return the phases of a report, in the order of tables: phases with the largest blocks first."""
     phases = sorted(
         report.phases, key=lambda phase: -phase.block_bytes if phase.name in ("write", "read") else 0
     )

@@ -1,7 +1,8 @@
-"""hdparm, thput-fsys and bonnie++: the package's, or the agent's own by its definition (contract/disk-v1.md).
+"""Run hdparm, thput-fsys and bonnie++: the program from a package, or the agent's program with the same definition
+(contract/disk-v1.md).
 
-What the packages' print is read strictly, in exact units: hdparm 9 and bonnie++ 2.00. hdparm's MB are MiB (2^20 bytes),
-and its kB are KiB; bonnie++'s CSV counts KiB.
+The output of hdparm 9 and bonnie++ 2.00 is parsed strictly, in exact units: hdparm's MB are MiB (2^20 bytes), and its
+kB are KiB; bonnie++'s CSV counts KiB.
 """
 
 import json
@@ -28,40 +29,44 @@ from iolab.units import NS_PER_S
 
 MIB, KIB = 1 << 20, 1 << 10
 TIMINGS: Mapping[str, str] = {"Timing cached reads": "cached", "Timing buffered disk reads": "buffered"}
-"""How a line of hdparm begins, and its phase. What was read is exact there; the time has two digits behind the point,
-which says little of a short one, and the rate two more than it."""
+"""Phase that each line prefix in hdparm's output stands for.
+
+The bytes read are exact. The printed time has two decimals, which is imprecise for short times; the printed rate has
+two digits more.
+"""
 HDPARM_UNITS: Mapping[str, int] = {"MB/sec": MIB, "kB/sec": KIB}
 HDPARM_BLOCK = 2 << 20
-"""Of one read of hdparm [bytes]."""
+"""Size of one read of hdparm [bytes]."""
 CHUNK = 8192
-"""Of one block of bonnie++ [bytes]."""
+"""Block size of bonnie++ [bytes]."""
 SEEKS = 8192
-"""Of bonnie++ 2.00."""
+"""Number of seeks of bonnie++ 2.00."""
 COLUMNS: Mapping[str, int] = {"put-byte": 9, "put-block": 11, "rewrite": 13, "get-byte": 15, "get-block": 17,
                               "seeks": 19, "create-sequential": 26, "stat-sequential": 28, "delete-sequential": 30,
                               "create-random": 32, "stat-random": 34, "delete-random": 36}  # fmt: skip
-"""Phase to its place in a line of bonnie++'s CSV, format 1.98, from 0."""
+"""Column index from 0 in bonnie++'s CSV, format 1.98, by phase."""
 CSV_FORMAT = "1.98"
 LEAST_FIELDS = 38
 BYTE_PHASES = frozenset({"put-byte", "get-byte"})
 SINGLE_BYTES = 3 << 20
-"""Single bytes that bonnie++ 2.00 writes and reads."""
+"""Number of single bytes that bonnie++ 2.00 writes and reads."""
 FILES = 21
-"""Place of the number of small files in such a line, in units of 1024."""
+"""Column index of the number of small files, in units of 1024."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program(PlainRunner):
-    """A program that one command runs, or the agent; the row says which of both there are."""
+    """Runner of a program that a package, the agent, or both provide; the registry row states which."""
 
     request: Callable[[DiskMeasure, str, str], dict[str, Json]] = lambda *_: {}
-    """Of the agent's own, the keys of a request besides program and definition, for a measure, a node and a folder."""
+    """Function that returns the request keys of the agent's program, except program and definition, for measure, node
+    and folder."""
     argv: Callable[[DiskMeasure, str, str], tuple[str, ...]] = lambda *_: ()
-    """Of a package's, program and arguments, for a measure, a node and the folder that it is mounted on."""
+    """Function that returns the command of the package's program, for measure, node and mount point."""
     parse: Callable[[str, int], tuple[DiskFigure, ...]] = lambda *_: ()
-    """Its figures, from what it printed and the size of its file [bytes]; ValueError: it is not to be understood."""
+    """Parser of the program's output and file size [bytes]; raises ValueError if the output is invalid."""
     too_short: Callable[[str], tuple[str, ...]] = lambda _: ()
-    """Phases that it gave no figure of, because they were too short."""
+    """Function that returns the phases that have no figure because they were too short."""
 
     def run(
         self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience, device: Residency | None
@@ -69,8 +74,11 @@ class Program(PlainRunner):
         """See Runner."""
         kernel = kernel_of(site.lab, measure.on)
         agent = site.agent_of(kernel)
-        node, folder = node_of(disk.volume, site.topology.prefix), mount_of(disk.volume, site.topology.prefix)
-        behind = (door_of(disk.volume, site.topology.prefix),) if disk.via == "user" else ()
+        node, folder = (
+            node_of(disk.volume),
+            mount_of(disk.volume),
+        )
+        behind = (door_of(disk.volume),) if disk.via == "user" else ()
         own, on_device = runs_own(measure), row_of(measure).reads_device
         request = json.dumps(self.request_of(measure, node, folder, behind)) if own else ""
         argv = (own_program(agent), "disk") if own else self.argv(measure, node, folder)
@@ -82,7 +90,15 @@ class Program(PlainRunner):
                 files=behind,
                 cgroup=cgroup or None,
             )
-            done = run_on_disk(agent, worked_on(site, measure.on, disk), argv, request, patience, reaches)
+            done = run_on_disk(
+                agent,
+                worked_on(site, measure.on, disk),
+                argv,
+                request,
+                patience,
+                reaches,
+                alters=not on_device,
+            )
         if not done.succeeded:
             raise TrialFailed(
                 Phrase("errors.failed-with-reason", what=measure.program, reason=done.complaint)
@@ -111,8 +127,8 @@ class Program(PlainRunner):
     ) -> dict[str, Json]:
         """Return the request for a measure on the disk `node`, mounted on `folder`.
 
-        `behind`: files of which the program's kernel may keep blocks, too: they are emptied before each phase that
-        reads.
+        `behind` lists further files whose blocks the program's kernel may cache; these caches are dropped before each
+        reading phase.
         """
         own = self.request(measure, node, folder)
         return {"program": measure.program, **own, **definition_of(measure), "behind": list(behind)}
@@ -127,10 +143,10 @@ class Program(PlainRunner):
 
 
 def parse_hdparm(text: str) -> tuple[DiskFigure, ...]:
-    """Return what `hdparm -tT` printed.
+    """Parse the output of `hdparm -tT`.
 
     Raises:
-        ValueError: a timing is missing, or took no time.
+        ValueError: a timing is missing or zero.
     """
     found = []
     for line in text.splitlines():
@@ -141,26 +157,26 @@ def parse_hdparm(text: str) -> tuple[DiskFigure, ...]:
             ):
                 found.append(_timing(TIMINGS[head], int(read) * MIB, float(rate) * HDPARM_UNITS[unit]))
     if [figure.phase for figure in found] != ["cached", "buffered"]:
-        raise ValueError(f"hdparm's output has no two timings: {text[:200]!r}")
+        raise ValueError(Phrase("trial.hdparm-without-timings", output=repr(text[:200])))
     return tuple(found)
 
 
 def _timing(phase: str, read: int, bytes_per_s: float) -> DiskFigure:
     if bytes_per_s <= 0 or read <= 0:
-        raise ValueError(f"hdparm's {phase} reads: {read} bytes, {bytes_per_s} in a second: no measurement")
+        raise ValueError(Phrase("trial.hdparm-measured-nothing", phase=phase, size=read, rate=bytes_per_s))
     took_ns = round(read / bytes_per_s * NS_PER_S)
     return DiskFigure(phase, HDPARM_BLOCK, read, read // HDPARM_BLOCK, took_ns)
 
 
 def parse_bonnie(text: str, size_bytes: int) -> tuple[DiskFigure, ...]:
-    """Return what `bonnie++ -q` printed: one line of CSV. A phase too short for it is left out.
+    """Parse the output of `bonnie++ -q`: one line of CSV. Phases that were too short are omitted.
 
     Raises:
-        ValueError: it is no such line.
+        ValueError: the line is invalid.
     """
     fields = text.strip().split("\n")[-1].split(",")
     if fields[0] != CSV_FORMAT or len(fields) < LEAST_FIELDS:
-        raise ValueError(f"bonnie++'s line is not of format {CSV_FORMAT}: {text[:200]!r}")
+        raise ValueError(Phrase("trial.bonnie-of-other-format", version=CSV_FORMAT, output=repr(text[:200])))
     return tuple(
         figure for phase, at in COLUMNS.items() if (figure := _bonnie_figure(phase, fields, at, size_bytes))
     )
@@ -168,11 +184,11 @@ def parse_bonnie(text: str, size_bytes: int) -> tuple[DiskFigure, ...]:
 
 def _bonnie_figure(phase: str, fields: Sequence[str], at: int, size_bytes: int) -> DiskFigure | None:
     written = fields[at].strip()
-    if not written.strip("+"):  # too short a time for it to say
+    if not written.strip("+"):  # the phase was too short for a rate
         return None
     rate = float(written) if written.replace(".", "", 1).isdecimal() else 0.0
     if not rate:
-        raise ValueError(f"bonnie++'s rate of {phase} is {written!r}, no number above 0")
+        raise ValueError(Phrase("trial.bonnie-rate-unreadable", rate=repr(written), phase=phase))
     if phase in ("put-byte", "get-byte", "put-block", "get-block", "rewrite"):
         block, moved = (1, min(SINGLE_BYTES, size_bytes)) if phase in BYTE_PHASES else (CHUNK, size_bytes)
         return DiskFigure(phase, block, moved, moved // block, round(moved / (rate * KIB) * NS_PER_S))
@@ -181,13 +197,13 @@ def _bonnie_figure(phase: str, fields: Sequence[str], at: int, size_bytes: int) 
 
 
 def _files(fields: Sequence[str]) -> int:
-    """Return how many small files there were."""
+    """Return the number of small files."""
     written = fields[FILES].strip()
     return int(written) * 1024 if written.isdecimal() else 0
 
 
 def too_short(text: str) -> tuple[str, ...]:
-    """Return the phases that `bonnie++ -q` gave no figure of, because they took less than half a second."""
+    """Return the phases for which `bonnie++ -q` prints no figure, because they took less than half a second."""
     fields = text.strip().split("\n")[-1].split(",")
     return tuple(phase for phase, at in COLUMNS.items() if at < len(fields) and fields[at].strip() == "+++++")
 
@@ -197,7 +213,7 @@ def _hdparm_argv(measure: DiskMeasure, node: str, _folder: str) -> tuple[str, ..
 
 
 def _bonnie_argv(measure: DiskMeasure, _node: str, folder: str) -> tuple[str, ...]:
-    # It refuses files smaller than twice the memory unless it believes that the memory is less (-r, in MiB).
+    # bonnie++ refuses files smaller than twice the memory unless -r states a smaller memory size (in MiB).
     mebibytes = size_of(measure) // MIB
     files = 16 if measure.files is None else measure.files // 1024
     sizes = ("-s", f"{mebibytes}M", "-r", str(mebibytes // 2), "-n", str(files))
@@ -221,4 +237,4 @@ def _bonnie(measure: DiskMeasure, _node: str, folder: str) -> dict[str, Json]:
 HDPARM = Program(request=_hdparm, argv=_hdparm_argv, parse=lambda text, _: parse_hdparm(text))
 THPUT_FSYS = Program(request=_thput_fsys)
 BONNIE = Program(request=_bonnie, argv=_bonnie_argv, parse=parse_bonnie, too_short=too_short)
-"""What the rows of these programs name."""
+"""Runners to which the registry rows of these programs refer."""

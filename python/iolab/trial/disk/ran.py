@@ -1,4 +1,4 @@
-"""What runs a disk program, and what the program gave on a standing lab, whichever program it was."""
+"""Define the runner of a disk program, and its result, independent of the program."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -23,88 +23,91 @@ from iolab.trial.lab_access import Site
 from iolab.units import NS_PER_S
 
 PATIENCE_MS = 300_000
-"""A look at a cache or a log is over in seconds; a cache of many GB on a busy computer takes longer."""
+"""Time limit of a cache or log check [ms]; checks take seconds, and longer for a cache of many GB on a busy host."""
 SLACK_S = 30.0
-"""Of the answer, beyond that."""
+"""Additional time for the agent's reply [s]."""
 CAPTURE_BYTES = 4 << 20
-"""Of each output, what is kept."""
+"""Maximum number of bytes kept of each output."""
 
 
 @frozen
 class Patience:
-    """How long a program is waited for."""
+    """Time limits for disk programs."""
 
     look_ms: int = 1_000
-    """From one look at the disk to the next."""
+    """Period of progress checks [ms]."""
     ask_ns: int = 5 * NS_PER_S
-    """A disk that has completed nothing for so long has its servers asked, and again each time after that."""
+    """Time without completed requests after which the disk's servers are checked, and period of further checks
+    [ns]."""
     ask_ms: int = 3_000
-    """For them to answer."""
+    """Time limit for a server's reply [ms]."""
     still_ns: int = 20 * NS_PER_S
-    """A disk that has completed nothing for so long, and whose server does not answer, never will."""
+    """Time without completed requests after which a disk whose server does not answer has failed [ns]."""
     slow_ns: int = 120 * NS_PER_S
-    """The same of a disk whose servers answer: open-iscsi too gives a session up after 120 s."""
+    """Time without completed requests after which a disk whose servers answer has failed [ns]; open-iscsi also uses
+    120 s."""
     longest_ns: int = 1_800 * NS_PER_S
-    """Beyond it a program is called stuck."""
+    """Maximum run time of a program [ns]."""
 
 
 PATIENCE = Patience()
-"""With every trial of a run."""
+"""Time limits of all trials in a run."""
 
 
 @frozen(kw_only=True)
 class ConfinedResult(CommandResult):
-    """A program that worked on a disk, and ran to its end."""
+    """Result of a program that ran to its end on a disk."""
 
     walls: Walls | None
-    """What it was limited by; None: it was not confined."""
+    """Confinement of the program; None: not confined."""
 
 
 @frozen(kw_only=True)
 class Ran:
-    """What one program gave."""
+    """Result of one program."""
 
     figures: tuple[DiskFigure, ...]
-    """Its phases."""
+    """Phases."""
     proved: bool
-    """Whether the cache of its own kernel was seen to be as declared."""
+    """Whether the page cache of the program's kernel was in the declared state."""
     commands: tuple[CommandRecord, ...]
-    """What was run, with its times."""
+    """Commands with their times."""
     prepared: tuple[CommandRecord, ...] = ()
-    """What was run before, to write what it measures."""
+    """Commands that wrote the measured data before the program ran."""
     walls: Walls | None
-    """What the program that measured was limited by."""
+    """Confinement of the measuring program; None: not confined."""
     said: Mapping[str, Json]
-    """What it was asked and what it printed, whole."""
+    """Raw request and output."""
     warnings: tuple[TrialWarning, ...] = ()
-    """What to know about the figures."""
+    """Warnings about the figures."""
     metrics: tuple[Metric, ...] = ()
-    """What it gave beside its phases."""
+    """Additional metrics."""
     ledgers: tuple[Ledger, ...] = ()
-    """Of each run of a job file that has several; empty: one of the whole trial says as much."""
+    """Layer comparisons of each run of a job file with several runs; empty: one comparison covers the whole trial."""
     series: Callable[[int], tuple[Series, ...]] | None = None
-    """Its rates over time, given when the trial began to measure [ns, monotonic]; None: it has none."""
+    """Function that returns the rates over time, given the start of the measurement [ns, monotonic clock]; None: no
+    rates over time exist."""
 
 
 Running = Callable[[Residency | None], Ran]
-"""Runs the program, given what the cache had of the device just before."""
+"""Function that runs the program, given the cache content of the device just before the start."""
 
 
 class Runner(ABC):
-    """What runs a disk program: a row of the registry names one."""
+    """Runner of a disk program, to which a registry row refers."""
 
     @abstractmethod
     def ready(
         self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience
     ) -> AbstractContextManager[Running]:
-        """Prepare what the program measures, and take it away afterwards."""
+        """Prepare the measured data, and remove it afterwards."""
 
     def reads_device(self, measure: DiskMeasure) -> bool:
-        """Return whether the program reads the disk itself through the page cache, as hdparm does."""
+        """Whether the program reads the disk itself through the page cache, as hdparm does."""
         return row_of(measure).reads_device
 
     def way(self, measure: DiskMeasure, disk: Disk) -> Way:
-        """Return what lies between the program and its device."""
+        """Return the layers between the program and its device."""
         row = row_of(measure)
         return Way(
             direct=row.direct or definition_of(measure).get("direct") is True,
@@ -115,17 +118,17 @@ class Runner(ABC):
 
 
 class PlainRunner(Runner):
-    """What runs a program that needs nothing prepared."""
+    """Runner of a program that needs no preparation."""
 
     @abstractmethod
     def run(
         self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience, device: Residency | None
     ) -> Ran:
-        """Run the program; `device` is what the cache had of the disk just before.
+        """Run the program; `device` is the cache content of the device just before the program starts.
 
         Raises:
-            TrialFailed: it failed, or its output is not to be understood.
-            AgentError: an agent refused it, or is gone.
+            TrialFailed: the program failed, or its output is invalid.
+            AgentError: an agent refused the request, or is lost.
         """
 
     def ready(
@@ -136,12 +139,12 @@ class PlainRunner(Runner):
 
 
 def own_program(agent: Agent) -> str:
-    """Return the agent's own program, as its programs find it."""
+    """Return the path of the agent's program for its child processes."""
     return f"/proc/{agent.hello.pid}/exe"
 
 
 def run_to_end(agent: Agent, argv: tuple[str, ...], request: str = "") -> CommandResult:
-    """Run a program that looks at something, with `request` as its input, to its end. Raises AgentError."""
+    """Run a short program, such as a check, to its end, with `request` as input. Raises AgentError."""
     asked: dict[str, Json] = {
         "argv": list(argv),
         "stdin": request,
@@ -152,7 +155,7 @@ def run_to_end(agent: Agent, argv: tuple[str, ...], request: str = "") -> Comman
 
 
 def recorded(machine: str, kernel: str, argv: tuple[str, ...], done: CommandResult) -> CommandRecord:
-    """Return the line of commands.jsonl of a program that ran."""
+    """Return the record of a finished program for commands.jsonl."""
     return CommandRecord(
         machine=machine, kernel=kernel, netns=None, argv=argv, undo=None,
         exit_status=done.exit_status, duration_ns=done.end_ns - done.begin_ns,

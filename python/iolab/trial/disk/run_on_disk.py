@@ -1,13 +1,13 @@
-"""A program that works on a disk, run to its end, or until it is clear that it will not come: the disk stands still.
+"""Run a program on a disk until the program ends, or until its disk is found to be hung.
 
-The watchdog of all protocols. It counts what the disk completes (/sys/block/DISK/stat). Where that stands still, the
-servers behind the disk are asked whether they still answer (`servers`): one that does not fails the trial. A disk whose
-servers answer may be slow.
+The module is the watchdog for all protocols. The watchdog reads the disk's completed requests (/sys/block/DISK/stat).
+If no request completes, the watchdog checks whether the servers behind the disk still answer (`servers`): a server that
+does not answer fails the trial. A disk whose servers answer may be slow.
 """
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 from iolab.agent.answers import CommandResult
@@ -16,7 +16,7 @@ from iolab.agent.messages import Json, Pong, ProcessEnded, Walls
 from iolab.errors import AgentError
 from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import HERE, kernel_of
-from iolab.lab.volumes.places import node_of
+from iolab.lab.volumes.places import node_of, record_of
 from iolab.messages.disks import (
     DiskServer,
     DiskServerFailed,
@@ -34,109 +34,117 @@ from iolab.trial.measurement import Failed, LabUnusable
 from iolab.units import NS_PER_MS, NS_PER_S
 
 PROCESS = "disk-program"
+RECORDED_FD = 9
+"""File descriptor number through which a program accesses an existing device."""
 END_GRACE_MS = 1_000
 END_LIMIT_S = 8.0
-"""For a program to end: its grace, and what a killed one may take."""
+"""Time limit for stopping a program [s]: its grace period, and the time that a killed program may take to end."""
 HUNG_LIMIT_S = 2.0
-"""The same where the servers of its disk were killed; its guest was powered off then."""
+"""Time limit for stopping a program after the disk's servers were killed and its guest was powered off [s]."""
 ANSWER_S = 30.0
-"""For the reply of a host's agent, which does not hang with a disk; busy hosts stand still for seconds."""
+"""Time limit for the reply of a host's agent [s]: agents do not hang with a disk, but busy hosts pause for seconds."""
 COMPLETED, IN_FLIGHT = (2, 6, 13, 15), 8
-"""Columns: sectors read, written and discarded, and flushes done; requests in flight. A request that NVMe takes back
-from a path that is lost counts as done, though none of its sectors are."""
+"""Columns of /sys/block/DISK/stat: sectors read, written and discarded, and flushes done; requests in flight.
+
+A request that NVMe withdraws from a lost path counts as completed, but adds no sectors.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaches:
-    """What a disk program may reach; the fields are those of the protocol (contract, process.start)."""
+    """Objects that a confined program can access; fields as in the protocol (contract, process.start)."""
 
     devices: tuple[str, ...] = ()
-    """Block devices that it reads and writes."""
+    """Block devices that the program may read and write."""
     folders: tuple[str, ...] = ()
-    """Folders in which it makes files."""
+    """Folders in which the program may create files."""
     files: tuple[str, ...] = ()
-    """Files that it reads."""
+    """Files for reading."""
     cgroup: str | None = None
-    """The control group that limits its memory."""
+    """Control group that limits the program's memory."""
+    opened: tuple[Mapping[str, Json], ...] = ()
+    """Device nodes that the agent makes for the descriptors that it passes."""
 
 
 NOTHING = Reaches()
 
 
 class Servers(Protocol):
-    """The servers behind a disk."""
+    """Servers behind a disk."""
 
     def ask(self, timeout_ms: int) -> Sequence[Silent]:
-        """Return those that do not answer."""
+        """Return the servers behind the disk that do not answer."""
 
     def end(self, silent: Server) -> None:
-        """Kill their processes, because of the one that does not answer."""
+        """Kill the processes of all servers, because the given server does not answer."""
 
     def check_attached(self) -> None:
-        """Look that the disk is what it should be. Raises LabUnusable, AgentError."""
+        """Check that the disk is attached to its volume. Raises LabUnusable, AgentError."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServersOfDisk:
-    """The servers behind a disk of a standing lab."""
+    """Servers behind a disk in a lab."""
 
     site: Site
     machine: str
     disk: Disk
 
     def ask(self, timeout_ms: int) -> tuple[Silent, ...]:
-        """Return those that do not answer."""
+        """Return the servers behind the disk that do not answer."""
         return ask(self.site, servers_of(self.site, self.machine, self.disk), timeout_ms)
 
     def end(self, silent: Server) -> None:
-        """Kill their processes, because of the one that does not answer."""
+        """Kill the processes of all servers, because the given server does not answer."""
         end(self.site, self.machine, servers_of(self.site, self.machine, self.disk), silent)
 
     def check_attached(self) -> None:
-        """Look that a loop device is attached to its volume. Raises LabUnusable, AgentError."""
+        """Check that a loop device is attached to its volume. Raises LabUnusable, AgentError."""
         check_attached(self.site, self.machine, self.disk)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkedOn:
-    """The disk that a program works on."""
+    """Disk on which a program works."""
 
     machine: str
-    """Whose it is."""
+    """Machine of the disk."""
     node: str
-    """Where its kernel has it."""
+    """Device node."""
     servers: Servers
-    """Behind it."""
+    """Servers behind the disk."""
     guest: str | None = None
-    """Kernel of a guest, which can be powered off; None: it is a host's."""
+    """Kernel of a guest, which can be powered off; None: the disk is on a host."""
+    record: str | None = None
+    """Record that identifies an existing device when the agent opens it; None: the lab made the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiskProgress:
-    """How far a disk has come."""
+    """Progress of a disk."""
 
     completed: tuple[int, ...]
-    """Sectors and flushes done, of each kind."""
+    """Number of completed sectors and flushes, by kind."""
     in_flight: int
-    """Requests that it has not answered."""
+    """Requests in flight."""
 
 
 @dataclass
 class Watchdog:
-    """Decides, from one look to the next, whether a disk stands still for good. Time is an argument."""
+    """Decide at each check whether a disk is hung, without a clock: each call has the time as an argument."""
 
     patience: Patience
     moved_ns: int
-    """When the disk last completed something [ns]."""
+    """Time of the last progress [ns]."""
     progress: DiskProgress | None = None
-    """At the last look."""
+    """Progress at the last check."""
     asked_ns: int = 0
-    """When servers were last asked [ns]."""
+    """Time of the last server check [ns]."""
     silent: frozenset[DiskServer] = field(default_factory=frozenset)
-    """Those that did not answer then."""
+    """Servers that did not answer in the last check."""
 
     def look(self, now_ns: int, progress: DiskProgress | None) -> None:
-        """Take what a disk has completed by now; None: nothing says it."""
+        """Record the progress of the disk; None: the progress is unknown."""
         if progress is None:
             return
         if self.progress is None or progress.completed != self.progress.completed:
@@ -144,17 +152,17 @@ class Watchdog:
         self.progress = progress
 
     def is_to_ask(self, now_ns: int) -> bool:
-        """Whether the servers are to be asked now: every so often, and when the disk has stood still long enough."""
+        """Whether a check of the servers is due: periodically, and when the disk has been idle for `still_ns`."""
         due = now_ns - max(self.moved_ns, self.asked_ns) >= self.patience.ask_ns
         due |= self.asked_ns < self.moved_ns + self.patience.still_ns <= now_ns
         self.asked_ns = now_ns if due else self.asked_ns
         return due
 
     def answered(self, now_ns: int, silent: Sequence[Silent]) -> Silent | None:
-        """Take which servers did not answer; return the one for which the disk stands still.
+        """Record which servers did not answer; return the server that caused the hang, or None.
 
-        One that has ended never answers again, one that is stopped may be continued. A connection that was not
-        answered is tried a second time: the host may have been busy.
+        An exited process never answers again; a stopped process may be continued. A connection without an answer is
+        tried a second time, because the host may be busy.
         """
         before, self.silent = self.silent, frozenset(one.server.about for one in silent)
         still = now_ns - self.moved_ns >= self.patience.still_ns
@@ -165,18 +173,31 @@ class Watchdog:
         return None
 
     def is_stuck(self, now_ns: int) -> bool:
-        """Whether requests have waited so long that even a slow disk would have completed one."""
+        """Whether requests have been in flight for so long that even a slow disk would have completed one."""
         waits = self.progress is not None and self.progress.in_flight > 0
         return waits and now_ns - self.moved_ns >= self.patience.slow_ns
 
 
 def worked_on(site: Site, machine: str, disk: Disk) -> WorkedOn:
-    """Return the disk of a machine, with the servers behind it."""
+    """Return a machine's disk with its servers."""
     kernel = kernel_of(site.lab, machine)
     guest = kernel if kernel != HERE and site.lab.machines[kernel].kind == "vm" else None
-    return WorkedOn(
-        machine, node_of(disk.volume, site.topology.prefix), ServersOfDisk(site, machine, disk), guest
-    )
+    exists = site.lab.volumes[disk.volume].device is not None and site.lab.machines[machine].kind != "vm"
+    record = record_of(disk.volume) if exists else None
+    return WorkedOn(machine, node_of(disk.volume), ServersOfDisk(site, machine, disk), guest, record)
+
+
+def opened_by_record(disk: WorkedOn, reaches: Reaches, *, alters: bool) -> tuple[Reaches, tuple[Json, ...]]:
+    """Return the objects that a program on an existing device can access, and the file descriptor that is passed to it.
+
+    The agent makes the program's device node from the descriptor, which is read-only unless the program `alters` the
+    device.
+    """
+    if disk.record is None or disk.node not in reaches.devices:
+        return reaches, ()
+    opening: Json = {"kind": "existing", "record": disk.record, "writes": alters}
+    opened = replace(reaches, devices=(), opened=({"fd": RECORDED_FD, "path": disk.node},))
+    return opened, ({"fd": RECORDED_FD, "open": opening},)
 
 
 def run_on_disk(
@@ -189,21 +210,26 @@ def run_on_disk(
     passed: Sequence[Json] = (),
     *,
     writes: bool = True,
+    alters: bool = True,
 ) -> ConfinedResult:
-    """Run a program that works on a disk, with `request` as its input, to its end.
+    """Run a program on a disk to its end, with `request` as input.
 
-    It reaches nothing of its machine but `reaches`, and `passed`, files that the agent opens for it (process.start).
-    None: it is a command of iolab's own, and has the rights of the agent. The disk of one that `writes` is looked at.
+    The program can access only the objects in `reaches`, and the files in `passed`, which the agent opens for it
+    (process.start). If `reaches` is None, the program is an iolab command that has the agent's rights. With `writes`,
+    the disk's attachment is checked first. With `alters`, the program may write to an existing device.
 
     Raises:
-        LabUnusable: a server behind the disk, or the guest that has the disk, does not answer, and was ended, so that
-            nothing waits for it; or the disk is not attached to its volume any more.
-        Failed: the disk completes nothing any more, or the program does not end.
-        AgentError: the agent refused it, or is gone.
+        LabUnusable: a server behind the disk, or the guest of the disk, did not answer and was killed, so that nothing
+            waits for it; or the disk is no longer attached to its volume.
+        Failed: the disk is hung, or the program does not end.
+        AgentError: the agent refused the request, or is lost.
     """
     if writes:
         disk.servers.check_attached()
-    confined = None if reaches is None else asdict(reaches)
+    confined: dict[str, Json] | None = None
+    if reaches is not None:
+        reaches, more = opened_by_record(disk, reaches, alters=alters)
+        confined, passed = asdict(reaches), (*passed, *more)
     try:
         started = agent.start(
             PROCESS, argv, stdin=request, capture_bytes=CAPTURE_BYTES, confined=confined, files=passed
@@ -217,31 +243,29 @@ def run_on_disk(
         raise
     except AgentLost as error:
         raise _lost(disk, argv[0], patience, error) from error
-    except BaseException:  # also where the run is interrupted: its lab could not be taken down beside it
-        # One that waits for the disk cannot even be killed: its end is the disk's business then.
+    except BaseException:  # includes interrupts: the lab cannot be removed while the program runs
+        # A program that waits for the disk cannot be killed; it ends only when the disk answers or fails.
         _stop(agent, END_GRACE_MS, END_LIMIT_S)
         raise
 
 
 def _lost(disk: WorkedOn, program: str, patience: Patience, error: AgentLost) -> Failed | AgentLost:
-    """Return why the agent beside a disk is gone: its guest has ended; a host's is lost for reasons of its own."""
+    """Return the error to report for a lost agent: the server's error if its guest was powered off because of a server,
+    and the original error for a host."""
     silent = disk.servers.ask(patience.ask_ms) if disk.guest is not None else ()
     if not silent:
         return error
     first = silent[0]
     disk.servers.end(first.server)
+    about, condition = first.server.about, first.condition
     failure = DiskServerFailed(
-        program=program,
-        machine=disk.machine,
-        server=first.server.about,
-        condition=first.condition,
-        output=str(error),
+        program=program, machine=disk.machine, server=about, condition=condition, output=str(error)
     )
     return LabUnusable(failure, _guests(disk))
 
 
 def _guests(disk: WorkedOn) -> frozenset[str]:
-    """Return the guest on which something waits for a disk for ever."""
+    """Return the guest in which a process waits for a disk indefinitely."""
     return frozenset() if disk.guest is None else frozenset({disk.guest})
 
 
@@ -253,7 +277,7 @@ def _stop(agent: Agent, grace_ms: int, limit_s: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """An agent beside a disk: where its guest may hang, no request to it is waited for longer than for the disk."""
+    """The agent of a disk's machine: requests to a guest's agent wait no longer than the disk's time limit."""
 
     agent: Agent
     disk: WorkedOn
@@ -261,10 +285,10 @@ class _Asking:
     patience: Patience
 
     def ask(self, method: str, params: Mapping[str, Json]) -> Pending:
-        """Send a request, and to a guest wait for its reply.
+        """Send a request, and wait for its reply if the agent is in a guest.
 
         Raises:
-            LabUnusable: the agent does not answer, for it is in a guest that hangs.
+            LabUnusable: the agent does not answer, because its guest hangs.
         """
         pending = self.agent.begin(method, params)
         step_ns, waited_ns = 2 * self.patience.look_ms * NS_PER_MS, 0
@@ -284,7 +308,7 @@ class _Asking:
         return self.ask("agent.ping", {}).read(Pong, ANSWER_S).now_ns
 
     def ended(self) -> ProcessEnded | None:
-        """Wait until the next look at the disk; None: the program goes on."""
+        """Wait until the next check of the disk; return the exited process, or None if the process still runs."""
         pending = self.ask("process.wait", {"id": PROCESS, "timeout_ms": self.patience.look_ms})
         try:
             return pending.read(ProcessEnded, ANSWER_S)
@@ -294,12 +318,12 @@ class _Asking:
             return None
 
     def path(self) -> str:
-        """Return where the disk's statistics are; empty: nowhere."""
+        """Return the path of the disk's statistics; empty if the disk has no statistics."""
         argv = ["sh", "-c", FIND_STATISTICS, self.disk.node]
         return self.ask("command.run", {"argv": argv}).read(CommandResult, ANSWER_S).stdout.strip()
 
     def progress(self, path: str) -> DiskProgress | None:
-        """Return what a disk has completed; None: it is gone, or nothing counts it."""
+        """Return the disk's progress; None if the disk is gone or has no counters."""
         try:
             return (
                 progress_of(self.ask("setting.read", {"path": path}).result(ANSWER_S)["value"])
@@ -324,7 +348,7 @@ def _awaited(asking: _Asking, begin_ns: int) -> ProcessEnded:
         if watchdog.is_to_ask(now_ns):
             silent = disk.servers.ask(patience.ask_ms)
             now_ns = asking.now_ns()
-            watchdog.look(now_ns, asking.progress(path))  # it may have completed something meanwhile
+            watchdog.look(now_ns, asking.progress(path))  # requests may have completed in the meantime
             found = watchdog.answered(now_ns, silent)
             if found is not None:
                 raise _silent(disk, program, found, now_ns - watchdog.moved_ns, watchdog.progress)
@@ -342,21 +366,18 @@ def _awaited(asking: _Asking, begin_ns: int) -> ProcessEnded:
 def _silent(
     disk: WorkedOn, program: str, found: Silent, still_ns: int, progress: DiskProgress | None
 ) -> LabUnusable:
-    """End the servers behind a disk; return why."""
+    """Kill the servers behind a disk; return the failure."""
     disk.servers.end(found.server)
+    in_flight = progress.in_flight if progress is not None else 0
     failure = DiskServerSilent(
-        program=program,
-        machine=disk.machine,
-        server=found.server.about,
-        condition=found.condition,
-        still_ns=still_ns,
-        in_flight=progress.in_flight if progress is not None else 0,
-    )
+        program=program, machine=disk.machine, server=found.server.about, condition=found.condition,
+        still_ns=still_ns, in_flight=in_flight,
+    )  # fmt: skip
     return LabUnusable(failure, _guests(disk))
 
 
 def progress_of(text: str) -> DiskProgress | None:
-    """Return what a disk's statistics say; None: they are not to be understood."""
+    """Parse a disk's statistics; return None if they are invalid."""
     words = text.split()
     if len(words) <= IN_FLIGHT or not all(word.isdecimal() for word in words):
         return None

@@ -1,7 +1,7 @@
-"""The servers behind a disk, each of which may hang or die: asking them whether they still answer, and ending them.
+"""Check whether the servers behind a disk still answer, and kill them; each server may hang or die.
 
-A row of `CONNECTIONS` is a protocol: what a new connection is asked by, and what that is called. A process is asked by
-its state, a guest by its agent.
+A row of `CONNECTIONS` describes a protocol: the type of its test connection, and the name of the test connection. A
+process is checked by its state, a guest by its agent.
 """
 
 import json
@@ -15,12 +15,15 @@ from iolab.errors import AgentError
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.machines import Disk
 from iolab.lab.kernels import HERE, kernel_of
-from iolab.lab.volumes.exports import by_kernel, control_socket, port_of, way_of
+from iolab.lab.volumes.exports import by_kernel, control_socket
 from iolab.lab.volumes.places import door_of, holder_of, monitor_of, nbd_pid_file
 from iolab.lab.volumes.scripts import KILL_SERVER
+from iolab.lab.volumes.served import Served, served_of
+from iolab.locale import Phrase, Text
 from iolab.messages.disks import (
     Condition,
     DiskServer,
+    ExistingTargetServer,
     GuestKernel,
     IscsiTarget,
     NoReply,
@@ -33,44 +36,44 @@ from iolab.trial.disk.own import Answer, parse_own
 from iolab.trial.lab_access import Site
 from iolab.units import NS_PER_MS
 
-CONNECTIONS: Mapping[str, tuple[str, str]] = {
-    "iscsi": ("iscsi", "iSCSI login"),
-    "nvme-tcp": ("nvme-tcp", "NVMe/TCP connection request"),
-    "nbd": ("nbd", "NBD handshake"),
+CONNECTIONS: Mapping[str, tuple[str, Phrase]] = {
+    "iscsi": ("iscsi", Phrase("trial.iscsi-login")),
+    "nvme-tcp": ("nvme-tcp", Phrase("trial.nvme-tcp-connection-request")),
+    "nbd": ("nbd", Phrase("trial.nbd-handshake")),
 }
-"""Export to the kind of ping (contract/disk-v1.md) and its name."""
-QMP = "QMP greeting"
-AGENT = "ping of its agent"
+"""Type of the test connection (contract/disk-v1.md) and its name, by export."""
+QMP = Phrase("trial.qmp-greeting")
+AGENT = Phrase("trial.ping-of-agent")
 SLACK_MS = 2_000
-"""For starting what asks."""
+"""Additional time for starting the checking program [ms]."""
 KILL_S = 2.0
-"""For a signal to be sent."""
+"""Time limit for sending a signal [s]."""
 STOPPED_STATES = frozenset("Tt")
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A server's process."""
+    """Process of a server."""
 
     kernel: str
-    """Where it runs."""
+    """Kernel of the process."""
     pid_file: str
-    """Has its number."""
+    """PID file."""
     mark: str
-    """A word of its command line or environment, by which it is known."""
+    """Word in the command line or environment that identifies the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where a server takes new connections."""
+    """Address where a server accepts connections."""
 
     kernel: str
-    """Of the initiator."""
+    """Kernel of the initiator."""
     netns: str | None
     peer: Mapping[str, Json]
-    """As in contract/disk-v1.md."""
-    ping: str
-    """What it is called."""
+    """Address of the server, in the form of contract/disk-v1.md."""
+    ping: Text
+    """Name of the test connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +81,12 @@ class Server:
     """A server behind a disk."""
 
     about: DiskServer
-    """In statements."""
+    """Name in messages."""
     process: Process | None = None
-    """None: it is a kernel."""
+    """Process of the server; None: the server is a part of a kernel."""
     connection: Connection | None = None
-    """None: it takes none, or it is a guest's kernel, which is asked by its agent."""
+    """Connection to the server; None: the server accepts no connections, or is a guest's kernel, which is checked
+    through its agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +99,17 @@ class Silent:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question under way."""
+    """A pending check."""
 
     server: Server
     pending: Pending
-    ping: str
+    ping: Text
     timeout_ms: int
 
 
 def servers_of(site: Site, machine: str, disk: Disk) -> tuple[Server, ...]:
-    """Return the servers behind a disk, the farthest from its program first: where two hang, it is the cause."""
+    """Return the servers behind a disk, the farthest from the program first: if two servers hang, the farthest is the
+    cause."""
     return tuple(_servers(site, machine, disk))
 
 
@@ -112,17 +117,16 @@ def _servers(site: Site, machine: str, disk: Disk) -> Iterator[Server]:
     lab, volume = site.lab, site.lab.volumes[disk.volume]
     kernels = dict.fromkeys((holder_of(lab, volume), kernel_of(lab, machine)))
     yield from (Server(GuestKernel(machine=name)) for name in kernels if _is_guest(lab, name))
-    if volume.export is not None and (way := way_of(lab, site.topology, disk.volume)) is not None:
-        target, initiator = way
-        kind, ping = CONNECTIONS[volume.export]
-        address = f"{target.address}:{port_of(lab, disk.volume)}"
+    served = served_of(lab, site.topology, disk.volume)
+    if served is not None:
+        kind, ping = CONNECTIONS[served.protocol]
         yield Server(
-            *_target(lab, disk.volume, target.machine, site.topology.prefix),
-            Connection(initiator.kernel, initiator.netns, {"kind": kind, "address": address}, ping),
+            *_target(lab, disk.volume, served),
+            Connection(served.kernel, served.netns, {"kind": kind, "address": served.portal}, ping),
         )
     if disk.via == "user":
-        door, kernel = door_of(disk.volume, site.topology.prefix), kernel_of(lab, machine)
-        peer: dict[str, Json] = {"kind": "qmp", "socket": monitor_of(disk.volume, site.topology.prefix)}
+        door, kernel = door_of(disk.volume), kernel_of(lab, machine)
+        peer: dict[str, Json] = {"kind": "qmp", "socket": monitor_of(disk.volume)}
         yield Server(
             VolumeServer(code="storage-daemon", volume=disk.volume, machine=machine),
             Process(kernel, f"{door}.pid", f"{door}.pid"),
@@ -134,20 +138,23 @@ def _is_guest(lab: Lab, kernel: str) -> bool:
     return kernel != HERE and lab.machines[kernel].kind == "vm"
 
 
-def _target(lab: Lab, name: str, machine: str, prefix: str) -> tuple[DiskServer, Process | None]:
-    """Return what exports a volume."""
+def _target(lab: Lab, name: str, served: Served) -> tuple[DiskServer, Process | None]:
+    """Return the server that exports a volume, and the server's process; None for a target that iolab did not start."""
+    if served.exists:
+        return ExistingTargetServer(volume=name, portal=served.portal, target=served.target), None
     volume = lab.volumes[name]
+    machine = volume.on or ""
     kernel = holder_of(lab, volume)
     if volume.export == "nvme-tcp":
         return VolumeServer(code="nvme-target", volume=name, machine=machine), None
     if volume.export == "nbd":
-        pid_file = nbd_pid_file(name, prefix)
+        pid_file = nbd_pid_file(name)
         return VolumeServer(code="nbd-server", volume=name, machine=machine), Process(
             kernel, pid_file, pid_file
         )
     if by_kernel(lab, volume):
         return IscsiTarget(volume=name, machine=machine, program="LIO"), None
-    socket = control_socket(name, prefix)
+    socket = control_socket(name)
     process = Process(kernel, f"{socket}.pid", f"TGT_IPC_SOCKET={socket}")
     return IscsiTarget(volume=name, machine=machine, program="tgtd"), process
 
@@ -156,15 +163,15 @@ def _target(lab: Lab, name: str, machine: str, prefix: str) -> tuple[DiskServer,
 
 
 def ask(site: Site, servers: Sequence[Server], timeout_ms: int) -> tuple[Silent, ...]:
-    """Ask all servers at once; return those that do not answer, with what was seen of each."""
+    """Check all servers in parallel; return those that do not answer, each with its observed condition."""
     asked = [one for server in servers for one in _questions(site, server, timeout_ms)]
     found: dict[DiskServer, Silent] = {}
     waited_s = 0.0
     for one in asked:
         if one.server.about in found:
-            continue  # its connection would only be waited for in vain
+            continue  # a server that does not answer cannot answer on its connection
         limit_s = (one.timeout_ms + (0 if one.ping == AGENT else SLACK_MS)) / 1000
-        # They were asked at the same time: while one was waited for, so were the others.
+        # The checks run in parallel: the time spent waiting for one check counts for all.
         settled = one.pending.settled_within(max(0.0, limit_s - waited_s))
         waited_s = waited_s if settled else max(waited_s, limit_s)
         condition = _condition(site, one, settled=settled)
@@ -174,7 +181,8 @@ def ask(site: Site, servers: Sequence[Server], timeout_ms: int) -> tuple[Silent,
 
 
 def _questions(site: Site, server: Server, timeout_ms: int) -> Iterator[_Asked]:
-    """Give the state of the process first: it says more than a connection that nobody serves."""
+    """Yield the checks of a server, the process state first, because it is more specific than an unanswered
+    connection."""
     if isinstance(server.about, GuestKernel):
         pending = site.agent_of(server.about.machine).begin("agent.ping", {})
         yield _Asked(server, pending, AGENT, timeout_ms)
@@ -188,7 +196,7 @@ def _questions(site: Site, server: Server, timeout_ms: int) -> Iterator[_Asked]:
 
 
 def _asked(
-    agent: Agent, netns: str | None, server: Server, peer: Mapping[str, Json], ping: str, timeout_ms: int
+    agent: Agent, netns: str | None, server: Server, peer: Mapping[str, Json], ping: Text, timeout_ms: int
 ) -> _Asked:
     request = {"program": "ping", "peer": dict(peer), "timeout_ms": timeout_ms}
     params: dict[str, Json] = {
@@ -201,11 +209,11 @@ def _asked(
 
 
 def _condition(site: Site, one: _Asked, *, settled: bool) -> Condition | None:
-    """Return what was seen of a server; None: it answers, or nobody could ask."""
+    """Return the condition of a server; None if it answers, or if it could not be checked."""
     if one.ping == AGENT:
         return None if settled and _is_alive(one.pending) else _of_guest(site, one)
     if not settled:
-        return None  # the agent that was to ask does not answer: it is a server of its own, its guest
+        return None  # the checking agent does not answer: its guest is checked as a separate server
     try:
         done = one.pending.read(CommandResult, 0)
         answer = parse_own(done.stdout).answer
@@ -215,7 +223,7 @@ def _condition(site: Site, one: _Asked, *, settled: bool) -> Condition | None:
 
 
 def _is_alive(answered: Pending) -> bool:
-    """Whether a ping was answered, and not by the agent's end."""
+    """Whether a ping was answered, and did not end because the agent was lost."""
     try:
         answered.result(0)
     except AgentError:
@@ -223,28 +231,28 @@ def _is_alive(answered: Pending) -> bool:
     return True
 
 
-def condition_of(answer: Answer, ping: str, timeout_ms: int) -> Condition | None:
-    """Return what an answer says of a server; None: it is well."""
+def condition_of(answer: Answer, ping: Text, timeout_ms: int) -> Condition | None:
+    """Return the condition in an answer; None if the server works."""
     match answer.condition:
         case "stopped":
             return ProcessStopped(pid=answer.pid or 0)
         case "gone":
             return ProcessGone()
         case "refused":
-            return WrongReply(code="connection-refused", ping=ping)
+            return WrongReply(code="connection-refused", ping=str(ping))
         case "silent":
-            return NoReply(ping=ping, waited_ns=timeout_ms * NS_PER_MS)
+            return NoReply(ping=str(ping), waited_ns=timeout_ms * NS_PER_MS)
         case "foreign":
-            return WrongReply(code="other-protocol", ping=ping)
+            return WrongReply(code="other-protocol", ping=str(ping))
         case _:
             return None
 
 
 def _of_guest(site: Site, one: _Asked) -> Condition:
-    """Return what is seen from outside of a guest whose agent does not answer."""
+    """Return the condition of a guest whose agent does not answer, as seen from its host."""
     assert isinstance(one.server.about, GuestKernel)
     place = site.guests.get(one.server.about.machine)
-    silent = NoReply(ping=AGENT, waited_ns=one.timeout_ms * NS_PER_MS)
+    silent = NoReply(ping=str(AGENT), waited_ns=one.timeout_ms * NS_PER_MS)
     if place is None:
         return silent
     pending = site.agent_of(place.parent).begin("sample.read", {"samplers": ["threads"], "netns": []})
@@ -265,10 +273,10 @@ def _of_guest(site: Site, one: _Asked) -> Condition:
 
 
 def end(site: Site, machine: str, servers: Sequence[Server], silent: Server) -> None:
-    """Kill the processes behind a disk: what waits for them gets errors, and ends, which nothing else brings about.
+    """Kill the processes behind a disk, so that waiting programs get errors and end; nothing else ends these programs.
 
-    `silent` is the one that does not answer. Guests are powered off, so that nobody waits for their agents: the one
-    that it is the kernel of, and the one with the disk, where what waits may wait for ever.
+    `silent` is the server that does not answer. Guests are powered off, so that nothing waits for their agents: the
+    guest whose kernel is `silent`, and the guest with the disk, whose processes may wait indefinitely.
     """
     kernel = kernel_of(site.lab, machine)
     hung = [silent.about.machine] if isinstance(silent.about, GuestKernel) else []

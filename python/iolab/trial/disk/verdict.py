@@ -1,4 +1,5 @@
-"""What limited a disk program, where a figure shows it: what was asked, a thread, a line, the depth. Pure."""
+"""Determine the limit of a disk program from its figures: an offered rate or throttle, a thread, a line, the queue
+depth. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,27 +19,30 @@ from iolab.units import NS_PER_S
 
 MIXED = ("mixed-read", "mixed-write")
 REACHED_RATIO = 0.95
-"""From which share of a limit on a phase was at it: the last reads and writes of a phase are not all counted."""
+"""Minimum share of a limit at which the limit counts as reached: a phase may not count its last operations [ratio]."""
 MOST_RATIO = 1.15
-"""A throttle lets a tenth of a second's worth through at once (QEMU); more came from a cache before it."""
+"""Maximum ratio of a rate to a throttle's limit: QEMU lets 0.1 s worth of data through unthrottled; a higher rate came
+from a cache."""
 MOST_OF_TIME = 0.5
-"""A trial is limited by what its phases were limited by for so much of their time."""
+"""If phases that take more than this share of the time have the same limit, this limit is the trial's limit [ratio]."""
 FULL_RATIO = 0.9
-"""From which share of a line's rate on, in payload of TCP, it was full: headers of Ethernet, IP and TCP are 5 %."""
+"""Minimum TCP payload rate at which a line is full, as a share of the line's rate: Ethernet, IP and TCP headers take 5
+% [ratio]."""
 GAIN_RATIO = 1.25
-"""What more reads and writes under way must give for the fewer to have been the limit: above what blocks scatter by."""
+"""Minimum gain in rate from a higher queue depth that shows that the lower depth is the limit; this gain exceeds the
+variation between blocks [ratio]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The link between a disk's two ends, of known rate, and what went by it while it was measured."""
+    """Link of known rate between a disk's two ends, and its traffic during the measurement."""
 
     place: str
-    """The port that sent more."""
+    """The one of the link's two ports that sent more data."""
     passed_bps: float
-    """Payload [bit/s]."""
+    """Payload rate [bit/s]."""
     rate_bps: float
-    """What the link carries [bit/s]."""
+    """Link rate [bit/s]."""
 
 
 def judge(
@@ -48,10 +52,10 @@ def judge(
     busy: Busy | None = None,
     line: Line | None = None,
 ) -> Verdict | None:
-    """Return what limited a trial; None: no figure shows it.
+    """Return the limit of a trial; None if no figure shows it.
 
-    `busy` is a thread on the disk's way that had no time left; None: none is known. What was asked for comes first,
-    then what had none left, then what was left unused.
+    `busy` is a saturated thread on the disk's path; None if no thread is saturated. Requested limits are checked first,
+    then exhausted resources, then unused queue depth.
     """
     asked = _throttle(measure, disk, figures) or _offered(measure, disk, figures)
     return asked or _thread(measure, figures, busy) or _line(line) or _depth(measure, disk, figures)
@@ -68,7 +72,8 @@ def _throttle(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -
 
 
 def _offered(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -> Verdict | None:
-    """What was offered was reached in most of the time; where the measure says one rate, in every phase."""
+    """Return a verdict if the offered rate was reached most of the time or, if the measure sets it, in every phase;
+    else None."""
     place = AtDisk(volume=disk.volume, machine=measure.on)
     if times_as_hdparm(measure) or not figures:
         return None
@@ -92,13 +97,14 @@ def _offered(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) ->
 
 
 def _group_offered(group: Sequence[DiskFigure]) -> int | None:
-    """Return what a section's reads and writes were begun at; None: some of them at no rate [operations/s]."""
+    """Return a section's offered rate [operations/s]; None if a direction has none."""
     rates = [one.offered_per_s for one in group]
     return None if None in rates else sum(rate for rate in rates if rate is not None)
 
 
 def _thread(measure: DiskMeasure, figures: Sequence[DiskFigure], busy: Busy | None) -> Verdict | None:
-    """The program's own thread in most of the time, or one that its bytes pass."""
+    """Return a verdict if the program's thread was busy most of the time, or a thread on the disk's path is saturated;
+    else None."""
     timed = [one for one in figures if one.cpu_ns is not None]
     at_limit = [one for one in timed if (one.cpu_ns or 0) >= BUSY_RATIO * one.duration_ns]
     at_limit_ns = sum(one.duration_ns for one in at_limit)
@@ -120,7 +126,8 @@ def _line(line: Line | None) -> Verdict | None:
 
 
 def _depth(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -> Verdict | None:
-    """Most of the time was spent with fewer reads and writes under way than gave more in the same trial."""
+    """Return a verdict if, for most of the time, a higher queue depth of the same trial was faster than the queue depth
+    in use; else None."""
     groups = list(_together(figures))
     found: list[tuple[Evidence, int]] = []
     for group in groups:
@@ -154,12 +161,12 @@ def _group_per_s(group: Sequence[DiskFigure]) -> float:
 
 
 def figures_ns(group: Sequence[DiskFigure]) -> int:
-    """Return how long a phase took [ns]."""
+    """Return the duration of a phase [ns]."""
     return max(one.duration_ns for one in group)
 
 
 def _together(figures: Sequence[DiskFigure]) -> Iterator[tuple[DiskFigure, ...]]:
-    """Give the phases, reads and writes of one that mixes them together: a throttle counts both."""
+    """Yield the phases, with the reads and writes of a mixed phase added up, because a throttle counts both."""
     for _, group in groupby(figures, key=_mix):
         found = tuple(group)
         if len({one.phase for one in found}) == len(found):
@@ -169,7 +176,7 @@ def _together(figures: Sequence[DiskFigure]) -> Iterator[tuple[DiskFigure, ...]]
 
 
 def _mix(figure: DiskFigure) -> tuple[object, ...]:
-    """Return what reads and writes that are mixed have in common, and no other phase beside them."""
+    """Return a key that the reads and the writes of a mixed phase have in common, and that no other phase has."""
     if figure.section is not None:
         return (figure.section,)
     name = "mixed" if figure.phase in MIXED else figure.phase
@@ -177,7 +184,8 @@ def _mix(figure: DiskFigure) -> tuple[object, ...]:
 
 
 def _throttled(disk: Disk, group: Sequence[DiskFigure]) -> Iterable[Evidence]:
-    """Give the limit that a phase was at; of two the one that it came nearer to."""
+    """Yield the throttle limit that a phase reached; if it reached two limits, yield the limit to which it came
+    closer."""
     if disk.throttle is None:
         return
     took_ns, name = figures_ns(group), group[0].section or group[0].phase

@@ -1,4 +1,4 @@
-"""Processes in user space that a disk's bytes pass (its door, its target): how long each of their threads ran."""
+"""Measure the run time of user-space threads on a disk's path (FUSE export, target)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,41 +14,42 @@ SHOW_THREADS = (
     'read -r pid <"$0"; for task in "/proc/$pid/task/"*; do'
     ' read -r ran rest <"$task/schedstat" && read -r name <"$task/comm" && echo "${task##*/} $ran $name"; done; true'
 )
-"""Threads that end meanwhile are left out."""
+"""Script that prints threads; threads that end while it runs are omitted."""
 BUSY_RATIO = 0.95
-"""A thread that ran so much of the measured time had none left."""
+"""Share of the measured time above which a thread is saturated [ratio]."""
 WHOLE_RATIO = 0.8
-"""And so much of the whole time of the programs: what it did outside the measured part then explains no more."""
+"""Minimum run time of a saturated thread, as a share of the programs' whole run time, which ensures that work outside
+the measured part does not explain the saturation [ratio]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A thread by which a disk's bytes go, and how long it has run by now."""
+    """A thread on a disk's path, and its cumulative run time."""
 
     machine: str
-    """Whose process it belongs to."""
+    """Machine of the thread's process."""
     tid: int
-    """Thread id."""
+    """Thread ID."""
     name: str
-    """As the kernel calls it."""
+    """Thread name in the kernel."""
     run_ns: int
-    """Since it began [ns]."""
+    """Run time since the thread's start [ns]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """A thread that had no time left."""
+    """A saturated thread."""
 
     machine: str
-    """Whose process it belongs to."""
+    """Machine of the thread's process."""
     name: str
-    """As the kernel calls it."""
+    """Thread name in the kernel."""
     busy_ratio: float
-    """Time that it ran, of what was measured."""
+    """Run time relative to the measured time [ratio]."""
 
 
 def workers(site: Site, machine: str, disk: Disk) -> tuple[Worker, ...]:
-    """Return the threads on a disk's way; of processes whose agent does not answer there are none."""
+    """Return the threads on a disk's path; processes whose agent does not answer are omitted."""
     found: list[Worker] = []
     for owner, kernel, pid_file in _processes(site, machine, disk):
         try:
@@ -61,7 +62,7 @@ def workers(site: Site, machine: str, disk: Disk) -> tuple[Worker, ...]:
 
 
 def threads_of(machine: str, text: str) -> Iterator[Worker]:
-    """Read thread id, time and name, a line each."""
+    """Parse thread ID, run time and name from each line."""
     for line in text.splitlines():
         words = line.split(maxsplit=2)
         if len(words) == 3 and words[0].isdecimal() and words[1].isdecimal():
@@ -71,9 +72,9 @@ def threads_of(machine: str, text: str) -> Iterator[Worker]:
 def busiest(
     before: Sequence[Worker], after: Sequence[Worker], measured_ns: int, whole_ns: int
 ) -> Busy | None:
-    """Return the thread that had no time left while a disk was measured; None: no thread is known to be so.
+    """Return the thread that was saturated during the measurement; None if no thread was saturated.
 
-    `measured_ns` is what the figures were taken in, `whole_ns` the time of the programs with their beginning and end.
+    `measured_ns` is the time that the figures cover; `whole_ns` is the whole run time of the programs.
     """
     earlier: Mapping[tuple[str, int], int] = {(one.machine, one.tid): one.run_ns for one in before}
     ran = [(one.run_ns - earlier.get((one.machine, one.tid), 0), one) for one in after]
@@ -86,13 +87,17 @@ def busiest(
 
 
 def _processes(site: Site, machine: str, disk: Disk) -> Iterator[tuple[str, str, str]]:
-    """Give owner, kernel and file of the process id of each process."""
+    """Yield owner, kernel and PID file of each process."""
     lab, volume = site.lab, site.lab.volumes[disk.volume]
     if disk.via == "user":
-        yield machine, kernel_of(lab, machine), f"{door_of(disk.volume, site.topology.prefix)}.pid"
+        yield machine, kernel_of(lab, machine), f"{door_of(disk.volume)}.pid"
     if volume.on is None or volume.export is None:
         return
     if volume.export == "nbd":
-        yield volume.on, holder_of(lab, volume), nbd_pid_file(disk.volume, site.topology.prefix)
+        yield volume.on, holder_of(lab, volume), nbd_pid_file(disk.volume)
     elif volume.export == "iscsi" and not by_kernel(lab, volume):
-        yield volume.on, holder_of(lab, volume), f"{control_socket(disk.volume, site.topology.prefix)}.pid"
+        yield (
+            volume.on,
+            holder_of(lab, volume),
+            f"{control_socket(disk.volume)}.pid",
+        )

@@ -1,1 +1,1 @@
-"""Instruments that stand beside a measure, whatever it measures: a module each."""
+"""Instruments that run alongside any measure; each instrument has its own module."""

@@ -1,4 +1,5 @@
-"""Captures: the newest frames of ports as pcapng files beside the trial's samples, by the agents of their kernels."""
+"""Captures: the agents of the ports' kernels store the newest frames of ports as pcapng files, with the trial's
+samples."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,11 +21,11 @@ from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Failed
 
 PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58}
-"""Their numbers (IANA)."""
+"""Protocol numbers (IANA)."""
 
 
 class PortCapture:
-    """A capture at all its ports; they may be on several kernels."""
+    """A capture of the frames on all its ports, which may belong to several kernels."""
 
     def __init__(
         self, agent_of: Callable[[str], Agent], asked: Capture, ports: Sequence[Port], wanted: Json
@@ -35,7 +36,7 @@ class PortCapture:
         self._filter = wanted
 
     def start(self) -> None:
-        """Begin to keep frames. Raises TrialFailed and AgentError."""
+        """Start capturing. Raises TrialFailed and AgentError."""
         for port in self._ports:
             params: dict[str, Json] = {
                 "id": _id(port),
@@ -49,7 +50,7 @@ class PortCapture:
                 start_capture(self._agent_of(port.kernel), params)
 
     def stop(self) -> Seen:
-        """End it, and return the files and what is not in them. Raises TrialFailed and AgentError."""
+        """Stop capturing, and return the files and the numbers of lost frames. Raises TrialFailed and AgentError."""
         counts: dict[Port, Captured] = {}
         for port in self._ports:
             with _answered(port):
@@ -67,20 +68,20 @@ class PortCapture:
         )
 
     def abandon(self) -> None:
-        """Leave nothing capturing."""
+        """Stop all captures and discard their files."""
         for port in self._ports:
             with suppress(AgentError):
                 close_capture(self._agent_of(port.kernel), _id(port))
 
 
 def capture_of(site: Site, asked: Capture) -> PortCapture:
-    """Return the capture of a standing lab."""
+    """Return the capture for a lab."""
     ports = captured_ports(site.lab, site.topology, asked.at)
     return PortCapture(site.agent_of, asked, ports, filter_of(site.topology, asked.filter))
 
 
 def captured_ports(lab: Lab, topology: Topology, at: str) -> tuple[Port, ...]:
-    """Return the ports that are captured for a port, or for a link."""
+    """Return the ports whose frames are captured for a port or for a link in the experiment."""
     ports = {port.ref: port for port in topology.ports()}
     at = lab.aliases.get(at, at)
     ends = lab.links[at].ends if at in lab.links else (PortRef(at),)
@@ -88,7 +89,7 @@ def captured_ports(lab: Lab, topology: Topology, at: str) -> tuple[Port, ...]:
 
 
 def filter_of(topology: Topology, asked: CaptureFilter) -> dict[str, Json]:
-    """Return a filter as the agent's protocol has it: a machine is all its addresses."""
+    """Return a filter in the form of the agent's protocol; a machine stands for all its addresses."""
     found: dict[str, Json] = {}
     if asked.protocol is not None:
         found["protocol"] = PROTOCOLS[asked.protocol]
@@ -110,7 +111,7 @@ def _id(port: Port) -> str:
 
 @contextmanager
 def _answered(port: Port) -> Iterator[None]:
-    """Fail the trial where an agent refuses: who asked for a capture needs it."""
+    """Fail the trial if an agent refuses the request, because the experiment requires the capture."""
     try:
         yield
     except Refused as error:

@@ -1,6 +1,6 @@
-"""What an instrument is, and how several of them stand beside one measure: started before it, stopped after it, once.
+"""Define instruments, and run several alongside one measure: they start before the measure and stop after it.
 
-A measure knows nothing of the instruments beside it. Whatever fails, nothing goes on running.
+A measure has no reference to its instruments. On any failure, all instruments are stopped.
 """
 
 from collections import Counter
@@ -15,6 +15,7 @@ from iolab.agent.client import AgentLost
 from iolab.agent.decoding import BadAnswer
 from iolab.agent.messages import Json
 from iolab.errors import IolabError, TrialFailed
+from iolab.locale import Phrase
 from iolab.messages.failures import FiguresRefused, FilesTwice, OwnDefect, PartBroke
 from iolab.messages.warnings import TrialWarning
 from iolab.registry.guard import class_of, place_of, words_of
@@ -27,56 +28,56 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Evidence = TypeVar("Evidence")
-"""What a measure read, before anything is concluded from it."""
+"""Data that a measure has read, from which the result is derived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What an instrument gives."""
+    """Result of an instrument."""
 
     metrics: tuple[Metric, ...] = ()
-    """They stand among the measure's own."""
+    """Metrics that are added to the measure's metrics."""
     warnings: tuple[TrialWarning, ...] = ()
-    """What to know about the trial."""
+    """Warnings about the trial."""
     series: "tuple[Series, ...]" = ()
-    """Quantities over the time of the trial."""
+    """Series of quantities over the time of the trial."""
     raw: Json = None
-    """What it read, for the samples folder; None: nothing."""
+    """Raw data for the samples folder; None: there is no raw data."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Files for the samples folder, by the end of their names."""
+    """Files for the samples folder, by file name suffix."""
     readings: Readings = field(default_factory=dict)
-    """The kernels' counters, for what is concluded from them."""
+    """Counter readings of the kernels, from which results are derived."""
 
 
 class Instrument(Protocol):
-    """Something that looks on, or acts, while a measure runs. It may be on several kernels."""
+    """A component that observes or acts while a measure runs; it may use several kernels."""
 
     def start(self) -> None:
-        """Begin.
+        """Start the instrument.
 
         Raises:
-            TrialFailed: it cannot; the trial fails with that reason.
-            AgentError: an agent is gone, or refuses.
+            TrialFailed: the instrument cannot start; the trial fails with that reason.
+            AgentError: an agent is lost or refuses the request.
         """
         ...
 
     def stop(self) -> Seen:
-        """End, and return what was seen. Raises as `start` does."""
+        """Stop the instrument and return its result. Raises the same errors as `start`."""
         ...
 
     def abandon(self) -> None:
-        """Leave nothing running, started or not, whatever works no longer; what was seen is of no use. Never raises."""
+        """Stop everything, whether started or not, even with lost agents; results are discarded. Never raises."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Whose functions are called."""
+    """Owner of a called function: the measure or an instrument."""
 
     name: str
-    """The kind; of an instrument with its number, from the second on."""
+    """Name of the kind; the second and later instruments of a kind have a number, too."""
     package: str = OWN
-    """That brings it."""
+    """Package that provides the measure or the instrument."""
 
 
 def measure_beside(
@@ -86,11 +87,11 @@ def measure_beside(
     kind: Part = Part("the measure"),
     packages: Mapping[str, str] = MappingProxyType({}),
 ) -> Measured:
-    """Measure while instruments look on, and conclude; return the measurement with what they saw, by their names.
+    """Measure while instruments run; return the result, including the instruments' results by name.
 
-    `conclude` is given what `measure` returned, and what instruments read of the kernels' counters.
-    `packages` are those that bring the instruments, by their names; iolab's own need not be there.
-    The first to start is the last to stop. Where anything fails, what was begun is abandoned and the error is raised.
+    `conclude` receives the return value of `measure`, and the kernels' counter readings from the instruments.
+    `packages` names the packages of plug-in instruments; iolab's own instruments may be omitted. Instruments stop in
+    reverse order of their start. On any error all running instruments are abandoned and the error is raised.
     """
     parts = {name: Part(name, packages.get(name, OWN)) for name in instruments}
     running: list[str] = []
@@ -104,9 +105,9 @@ def measure_beside(
             last = running[-1]
             seen[last] = call_part(parts[last], "stop", partial(_stopped, instruments[last], parts[last]))
             running.pop()
-    except BaseException:  # also an interrupt: what was started would outlive the trial
+    except BaseException:  # also on an interrupt, because started programs would outlive the trial
         for name in reversed(running):
-            with suppress(Exception):  # of another package's, which must not keep the others running
+            with suppress(Exception):  # an error in a plug-in must not leave other instruments running
                 instruments[name].abandon()
         raise
     readings = {kernel: own for name in instruments for kernel, own in seen[name].readings.items()}
@@ -117,18 +118,18 @@ def measure_beside(
 def _stopped(instrument: Instrument, part: Part) -> Seen:
     seen: object = instrument.stop()
     if not isinstance(seen, Seen):
-        raise TypeError(f"it returned {class_of(seen)}, allowed is Seen")
+        raise TypeError(Phrase("registry.returned-other-type", type=class_of(seen), allowed="Seen"))
     if part.package != OWN:
-        from iolab.trial.foreign_results import check_seen  # of iolab's own instruments nobody needs it
+        from iolab.trial.foreign_results import check_seen  # not needed for iolab's own instruments
 
         check_seen(part.name, part.package, seen)
     return seen
 
 
 def call_part(part: Part, function: str, call: Callable[[], T]) -> T:
-    """Call a function of a part; what it raises that is no error of iolab fails the trial.
+    """Call a function of a part; an exception that is not an error of iolab fails the trial.
 
-    The reason names the package that brings the part; where that is iolab itself, it is a defect of iolab.
+    The reason names the package that provides the part; for iolab itself it is reported as a defect of iolab.
     """
     try:
         return call()
@@ -147,9 +148,10 @@ def call_part(part: Part, function: str, call: Callable[[], T]) -> T:
 
 
 def _passes(error: BaseException, *, own: bool) -> bool:
-    """Whether an error means the same whoever raises it.
+    """Whether an error is passed on unchanged.
 
-    Another package may state that the trial failed or that an agent is lost; what else ends a run is not for it to say.
+    A plug-in package may report that the trial failed or that an agent is lost; it must not end the run in any other
+    way.
     """
     if own:
         return isinstance(error, IolabError) or not isinstance(error, Exception | SystemExit)
@@ -157,7 +159,7 @@ def _passes(error: BaseException, *, own: bool) -> bool:
 
 
 def _with_seen(measured: Measured, seen: Mapping[str, Seen]) -> Measured:
-    """Return a measurement with what instruments saw, by their names."""
+    """Return a result with the instruments' results added, by name."""
     raw = {name: one.raw for name, one in seen.items() if one.raw is not None}
     return replace(
         measured,
@@ -170,7 +172,7 @@ def _with_seen(measured: Measured, seen: Mapping[str, Seen]) -> Measured:
 
 
 def _files(found: Sequence[Mapping[str, bytes]]) -> Mapping[str, bytes]:
-    """Return the files of a trial, unless two are of one name: one would be lost without a word."""
+    """Return the files of a trial. Raises Failed if two files have the same name, because one of them would be lost."""
     times = Counter(name for files in found for name in files)
     twice = tuple(name for name, count in times.items() if count > 1)
     if twice:
@@ -179,7 +181,8 @@ def _files(found: Sequence[Mapping[str, bytes]]) -> Mapping[str, bytes]:
 
 
 def _metrics(found: Sequence[Metric]) -> Metrics:
-    """Return the metrics of a trial, unless two are of one quantity: neither would be known for what it is."""
+    """Return the metrics of a trial. Raises Failed if two metrics have the same quantity, because they could not be
+    told apart."""
     times = Counter(metric.quantity for metric in found)
     twice = tuple(str(quantity) for quantity, count in times.items() if count > 1)
     if twice:

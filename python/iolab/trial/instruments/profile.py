@@ -1,4 +1,4 @@
-"""Profiles of kernels by perf: started before a measure, stopped after it, folded where they were taken."""
+"""Kernel profiles, which perf records during a measure and folds on the machine where they were recorded."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +10,7 @@ from iolab.agent.messages import FolderMade, ProcessEnded
 from iolab.errors import AgentError
 from iolab.experiment.model.instruments import Profile
 from iolab.lab.requirements.part_needs import profiled_kernels
+from iolab.locale import Phrase
 from iolab.messages.instrument_warnings import (
     LocksUnseen,
     ProfileCostly,
@@ -26,64 +27,64 @@ from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Failed
 
 MOST_FUNCTIONS = 10
-"""Of a kernel, that are figures; the file beside the samples has all."""
+"""Maximum number of functions per kernel in the metrics; the file in the samples folder has all functions."""
 LEAST_RATIO = 0.002
-"""Of a CPU: less is chance [ratio]."""
+"""Minimum share of a CPU for a function's metric; a smaller share may be due to chance [ratio]."""
 IDLE = "swapper"
-"""What the kernel calls the thread of an idle CPU."""
+"""Kernel name of the idle thread."""
 HIDDEN = "[kernel]"
-"""In the place of a function whose name the kernel hides."""
+"""Replacement for functions whose name the kernel hides."""
 UNITS_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 MOST_LOCKS = 5
-"""Callers that waited longest."""
+"""Maximum number of functions with lock waits in the metrics; those with the longest waits are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """The samples of one kernel."""
+    """Samples of one kernel."""
 
     counts: Mapping[tuple[str, ...], int]
-    """Thread, then its functions from the outermost to the one that ran, to the number of samples."""
+    """Number of samples by stack: the thread, then functions from the outermost to the running one."""
     lost: int
-    """Samples that the kernel had no room for."""
+    """Samples that did not fit into the kernel's buffer."""
     span_ns: int
-    """From the first sample to the last [ns]."""
+    """Time from the first to the last sample [ns]."""
 
     @property
     def samples(self) -> int:
-        """Return how many there are."""
+        """Return the total number of samples."""
         return sum(self.counts.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """Waits for locks in one place of the kernel."""
+    """Lock waits in one function of the kernel."""
 
     caller: str
-    """The function that waited."""
+    """Function that waited."""
     kind: str
-    """Of lock: spinlock, mutex, rwsem:R, ..."""
+    """Lock type: spinlock, mutex, rwsem:R, ..."""
     contended: int
-    """Times that it had to wait."""
+    """Number of waits."""
     total_ns: float
-    """All waits together [ns]."""
+    """Total waiting time [ns]."""
 
 
 START_MS = 30_000
 STOP_MS = 10_000
-"""Until perf has written what it holds."""
+"""Timeout until perf has written its buffers [ms]."""
 READ_MS = 180_000
-"""Until its file is read: an emulated guest takes a minute to find the names of functions."""
+"""Timeout for reading perf's file [ms]: an emulated guest takes a minute to resolve function names."""
 MOST_BYTES = 32 << 20
-"""Of each file, in the memory of the kernel that is looked at."""
+"""Maximum size of each file [bytes], stored in the memory of the profiled kernel."""
 HIDDEN_RATIO = 0.05
 COSTLY_RATIO = 0.02
-"""Of a CPU: from there on a trial may be another one than without the profile."""
+"""Minimum CPU use at which the profiler may change the trial's results [CPUs]."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a kernel's profile is taken."""
+    """Location of a kernel's profile."""
 
     kernel: str
     agent: Agent
@@ -91,7 +92,7 @@ class _Place:
 
 
 class KernelProfiles:
-    """A profiler on each of some kernels."""
+    """Profilers on several kernels, one per kernel."""
 
     def __init__(
         self, agent_of: Callable[[str], Agent], asked: Profile, kernels: Sequence[str], name: str
@@ -103,7 +104,7 @@ class KernelProfiles:
         self._places: list[_Place] = []
 
     def start(self) -> None:
-        """Begin. Raises TrialFailed and AgentError."""
+        """Start profiling. Raises TrialFailed and AgentError."""
         asked = self._asked
         for kernel in self._kernels:
             agent = self._agent_of(kernel)
@@ -115,7 +116,7 @@ class KernelProfiles:
                 self._begin(kernel, self._locks, ("sh", "-c", RECORD_LOCKS, folder, str(MOST_BYTES)))
 
     def stop(self) -> Seen:
-        """End, and return in which functions threads were. Raises TrialFailed and AgentError."""
+        """Stop profiling, and return the CPU use per function. Raises TrialFailed and AgentError."""
         ended = [(place, self._ended(place, self._name)) for place in self._places]
         waits = [(p, self._ended(p, self._locks)) for p in self._places] if self._asked.locks == "on" else []
         metrics: list[Metric] = []
@@ -136,7 +137,7 @@ class KernelProfiles:
         return Seen(metrics=tuple(metrics), warnings=tuple(warnings), files=files)
 
     def abandon(self) -> None:
-        """Leave nothing running, and no file."""
+        """Stop all profilers and delete their files."""
         for place in self._places:
             for name in (self._name, self._locks):
                 with suppress(AgentError):
@@ -164,13 +165,15 @@ class KernelProfiles:
     def _read(self, place: _Place, script: str) -> str:
         done = place.agent.run(("sh", "-c", script, place.folder), timeout_ms=READ_MS)
         if not done.succeeded or done.timed_out:
-            said = done.stderr.strip()[-300:] or "perf script took too long"
+            said = done.stderr.strip()[-300:] or str(
+                Phrase("trial.perf-script-too-slow", seconds=READ_MS // 1000)
+            )
             raise Failed(ProfileFailed(host=computer(place.kernel), said=said))
         return done.stdout
 
 
 def profile_of(site: Site, asked: Profile) -> KernelProfiles:
-    """Return the profiles of a standing lab."""
+    """Return the profilers for a lab."""
     return KernelProfiles(
         site.agent_of, asked, profiled_kernels(site.lab, asked.on), f"profile{site.part and '-' + site.part}"
     )
@@ -194,12 +197,12 @@ def _warnings(kernel: str, text: str, process: ProcessEnded) -> Iterator[TrialWa
 
 
 def _cost(process: ProcessEnded) -> float:
-    """Return the part of a CPU that a profiler used."""
+    """Return the CPU use of a profiler [CPUs]."""
     return (process.cpu_user_ns + process.cpu_system_ns) / max(1, process.end_ns - process.begin_ns)
 
 
 def stacks_in(text: str) -> Stacks:
-    """Return the samples of a folded profile; its first line has what is known of all of them."""
+    """Return the samples of a folded profile; its first line has totals."""
     head, *lines = text.splitlines() or ["# 0 0"]
     numbers = head.lstrip("# ").split()
     lost, span_ns = (int(float(each)) for each in [*numbers, "0", "0"][:2])
@@ -212,7 +215,8 @@ def stacks_in(text: str) -> Stacks:
 
 
 def functions(found: Stacks, frequency_hz: int) -> list[tuple[str, str, float]]:
-    """Return thread, function and the part of a CPU that it ran itself, the most first; idle CPUs are left out."""
+    """Return threads and functions with the CPU use of the function itself [CPUs], highest first; idle threads are
+    excluded."""
     own: Counter[tuple[str, str]] = Counter()
     for (thread, *stack), count in found.counts.items():
         if not thread.startswith(IDLE):
@@ -223,7 +227,7 @@ def functions(found: Stacks, frequency_hz: int) -> list[tuple[str, str, float]]:
 
 
 def function_metrics(machine: str, found: Stacks, frequency_hz: int) -> Iterator[Metric]:
-    """Yield what the profile of a kernel comes to."""
+    """Yield the metrics of a kernel's profile."""
     about = machine or None
     for thread, function, ratio in functions(found, frequency_hz)[:MOST_FUNCTIONS]:
         if ratio >= LEAST_RATIO:
@@ -234,18 +238,20 @@ def function_metrics(machine: str, found: Stacks, frequency_hz: int) -> Iterator
 
 
 def hidden_ratio(found: Stacks) -> float:
-    """Return the part of the samples in the kernel whose function has no name."""
+    """Return the share of kernel samples whose function name is hidden [ratio]."""
     own = [(stack[-1], count) for stack, count in found.counts.items() if len(stack) > 1]
     kernel = sum(count for function, count in own if function.endswith("_[k]") or function == HIDDEN)
     return sum(count for function, count in own if function == HIDDEN) / kernel if kernel else 0.0
 
 
 def waits_in(text: str) -> list[Waited]:
-    """Return the waits for locks that `perf lock contention` lists, the longest first."""
+    """Return the lock waits listed by `perf lock contention`, the longest first."""
     found = []
     for line in text.splitlines():
         words = line.split()
-        if len(words) < 9 or not words[0].isdecimal() or words[2] not in UNITS_NS:  # a head, or a note
+        if (
+            len(words) < 9 or not words[0].isdecimal() or words[2] not in UNITS_NS
+        ):  # the line is a header or a note
             continue
         caller = words[8].partition("+0x")[0]
         found.append(Waited(caller, words[7], int(words[0]), float(words[1]) * UNITS_NS[words[2]]))
@@ -253,7 +259,7 @@ def waits_in(text: str) -> list[Waited]:
 
 
 def wait_metrics(machine: str, found: Sequence[Waited]) -> Iterator[Metric]:
-    """Yield where a kernel waited for locks."""
+    """Yield the metrics of a kernel's lock waits."""
     about = machine or None
     yield Metric.of("lock_wait_ns", sum(one.total_ns for one in found), Dimensions(machine=about))
     by_place: Counter[str] = Counter()
@@ -274,7 +280,7 @@ fi
 echo "sampling $event"
 exec perf record -q -a -g -F "$1" -e "$event" --max-size="$3"B -o "$0/perf.data"
 """
-"""Samples every CPU until it is ended."""
+"""Script that samples every CPU until it is stopped."""
 RECORD_LOCKS = """
 echo sampling
 exec perf record -q -a -g -e lock:contention_begin -e lock:contention_end --max-size="$1"B -o "$0/locks.data"
@@ -314,7 +320,8 @@ perf script -i "$0/perf.data" --show-lost-events -F comm,tid,time,ip,sym,dso 2>"
 }
 [ -s "$0/perf.data" ] || { cat "$0/said" >&2; exit 1; }
 """
-"""Prints how many samples were lost and what time they span [ns], then how many each stack has, the commonest first."""
+"""Script that prints the number of lost samples and their time span [ns], then the count of each stack, most common
+first."""
 LOCKS = r"""
 perf lock contention -i "$0/locks.data" 2>&1 | head -n 200
 """

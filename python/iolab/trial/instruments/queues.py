@@ -1,6 +1,7 @@
-"""Which receive queues of cards took the frames of a trial: read from `ethtool -S` before and after it.
+"""Measure the distribution of a trial's frames over the receive queues of NICs, from `ethtool -S` before and after the
+trial.
 
-A card chooses a queue by a hash of addresses and ports, so few flows leave queues idle, and the CPUs behind them.
+A NIC selects a queue by a hash of addresses and ports, so with few flows some queues and their CPUs stay idle.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,31 +22,32 @@ FORMS = (
     ("rx_queue_", "_packets"), ("rx", "_packets"), ("rx-", ".packets"), ("queue_", "_rx_cnt"),
     ("[", "]: rx_ucast_packets"),
 )  # fmt: skip
-"""What drivers write before and after a receive queue's number: virtio_net, most of Intel's, mlx5, i40e, ena, bnxt."""
+"""Text that drivers print before and after a receive queue's number: virtio_net, most Intel drivers, mlx5, i40e, ena,
+bnxt."""
 LEAST_FRAMES = 1000
-"""Fewer say nothing of how frames are spread."""
+"""Minimum number of frames for evaluating their distribution."""
 EVEN_RATIO = 0.5
-"""A queue that took less than this part of an even share is called idle."""
+"""Maximum number of frames at which a queue counts as idle, relative to an even distribution [ratio]."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedCard:
-    """A card that may have several receive queues."""
+    """A NIC that may have several receive queues."""
 
     ref: str
-    """As machine.port."""
+    """Port name, as machine.port."""
     kernel: str
-    """On whose kernel it is."""
+    """Kernel of the NIC."""
     interface: str
-    """Its name there."""
+    """Interface name."""
 
 
 Counted = Mapping[str, Mapping[int, int]]
-"""Card to the frames that each receive queue has taken since it was made."""
+"""Frames received by each queue since its creation, by NIC."""
 
 
 class Queues:
-    """The receive queues of a lab's cards, read before a measure and after it."""
+    """Receive queues of a lab's NICs, read before and after a measure."""
 
     def __init__(self, agent_of: Callable[[str], Agent], cards: Sequence[QueuedCard]) -> None:
         self._agent_of = agent_of
@@ -53,24 +55,26 @@ class Queues:
         self._before: Counted = {}
 
     def start(self) -> None:
-        """Read them. Raises AgentLost."""
+        """Read the queue counters. Raises AgentLost."""
         self._before = read_queues(self._agent_of, self._cards)
 
     def stop(self) -> Seen:
-        """Read them again, and return what each took in between. Raises AgentLost."""
+        """Read the queue counters again, and return the frames that each queue received in between. Raises
+        AgentLost."""
         return shares(self._before, read_queues(self._agent_of, self._cards))
 
     def abandon(self) -> None:
-        """Do nothing: nothing runs."""
+        """Do nothing: no program is running."""
 
 
 def queues_of(site: Site) -> Queues:
-    """Return what reads the queues of a standing lab's cards."""
+    """Return the instrument that reads the queues of a lab's NICs."""
     return Queues(site.agent_of, queued_cards(site.lab, site.topology))
 
 
 def queued_cards(lab: Lab, topology: Topology) -> tuple[QueuedCard, ...]:
-    """Return the cards of a lab that may have several queues: those with a cable, and guests' that were given some."""
+    """Return the NICs of a lab that may have several queues: NICs with a cable, and guest NICs configured with several
+    queues."""
     found = []
     for port in topology.ports():
         machine = lab.machines[port.machine]
@@ -81,10 +85,10 @@ def queued_cards(lab: Lab, topology: Topology) -> tuple[QueuedCard, ...]:
 
 
 def read_queues(agent_of: Callable[[str], Agent], cards: Sequence[QueuedCard]) -> Counted:
-    """Read the queues' counters by the agents of the cards' kernels; a card that shows none is left out.
+    """Read the queue counters through the agents of the NICs' kernels; NICs without such counters are omitted.
 
     Raises:
-        AgentLost: a kernel is gone.
+        AgentLost: a kernel is lost.
     """
     found: dict[str, Mapping[int, int]] = {}
     for card in cards:
@@ -93,14 +97,15 @@ def read_queues(agent_of: Callable[[str], Agent], cards: Sequence[QueuedCard]) -
         except AgentLost:
             raise
         except AgentError:
-            continue  # no ethtool there: the trial needs it for nothing else
+            continue  # ethtool is missing; nothing else in the trial needs it
         if queues := frames_by_queue(shown.stdout):
             found[card.ref] = queues
     return found
 
 
 def frames_by_queue(text: str) -> dict[int, int]:
-    """Return the frames that each receive queue took, from the text of `ethtool -S`; none: it tells none."""
+    """Return the frames received by each queue, from the output of `ethtool -S`; empty if the output has no queue
+    counters."""
     found: dict[int, int] = {}
     for line in text.splitlines():
         name, _, value = line.strip().rpartition(": ")
@@ -111,14 +116,14 @@ def frames_by_queue(text: str) -> dict[int, int]:
 
 
 def shares(before: Counted, after: Counted) -> Seen:
-    """Return each queue's share of what its card received, and what to know about that."""
+    """Return each queue's share of its NIC's received frames, and warnings about an uneven distribution."""
     metrics: list[Metric] = []
     warnings: list[TrialWarning] = []
     for ref, counts in after.items():
         took = {number: count - before.get(ref, {}).get(number, 0) for number, count in counts.items()}
         total = sum(took.values())
         if len(took) < 2 or total < LEAST_FRAMES or min(took.values()) < 0:
-            continue  # one queue has all; a card that was made again counts from 0
+            continue  # a single queue has all frames; a recreated NIC counts from 0
         for number, frames in sorted(took.items()):
             metrics.append(Metric.of("queue_ratio", frames / total, Dimensions(port=ref, queue=number)))
         warnings += _uneven(ref, took)

@@ -1,7 +1,8 @@
-"""The kernels' own counters, read again and again while a measure runs: on every kernel of the lab, at one period.
+"""Sample the kernels' counters while a measure runs: on every kernel of the lab, with one period.
 
-They become series: rates, shares of CPU time, drops and queues. A counter becomes the rate between two readings, at
-the time of the second; what stood at zero all the time has no series, so that a lab of many ports stays small.
+The results are series of rates, CPU time shares, drops and queue lengths. A counter becomes the rate between two
+readings, at the time of the second reading. A value that is always zero has no series, so the data of a lab with many
+ports stays small.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from iolab.trial.measurement import begin_of
 from iolab.units import NS_PER_MS
 
 SAMPLERS = ("cpu", "threads", "interfaces", "qdiscs")
-"""What is read over time: the other samplers are slow, or show nothing there."""
+"""Samplers that are read over time; other samplers are slow, or their values over time are not useful."""
 IDLE = frozenset({"idle_ns", "iowait_ns"})
 SOURCE = "samplers"
 Key = tuple[str | int | None, ...]
@@ -35,7 +36,7 @@ Points = list[tuple[int, float]]
 
 
 class Samplers:
-    """One series of readings per kernel."""
+    """Sampler of all kernels of a lab, with one series of readings per kernel."""
 
     def __init__(
         self,
@@ -45,7 +46,8 @@ class Samplers:
         period_ns: int,
         name: str = "trial",
     ) -> None:
-        """`netns` gives the network namespaces to look into, by kernel; None there is the kernel's own."""
+        """Keep the agents; `netns` lists the network namespaces to read by kernel, in which None is the initial
+        namespace."""
         self._topology = topology
         self._agents = {kernel: agents[kernel] for kernel in netns}
         self._netns = netns
@@ -53,13 +55,13 @@ class Samplers:
         self._series = f"{name} {self._period_ms} ms"
 
     def start(self) -> None:
-        """Begin on every kernel. Raises AgentError."""
+        """Start sampling on every kernel. Raises AgentError."""
         for kernel, agent in self._agents.items():
             params = {"series": self._series, "period_ms": self._period_ms, "samplers": SAMPLERS}
             agent.call("sample.start", {**params, "netns": list(self._netns[kernel])})
 
     def stop(self) -> Seen:
-        """End, and return the readings by kernel. Raises AgentError."""
+        """Stop sampling, and return the readings by kernel. Raises AgentError."""
         kept = {kernel: read_kept(agent, self._series) for kernel, agent in self._agents.items()}
         readings = {kernel: one.readings for kernel, one in kept.items()}
         dropped = tuple(
@@ -75,28 +77,28 @@ class Samplers:
         return Seen(readings=readings, series=sampled(readings, self._topology), warnings=dropped)
 
     def abandon(self) -> None:
-        """End on every kernel that is still there."""
+        """Stop sampling on every kernel that is still reachable."""
         for agent in self._agents.values():
             try:
                 agent.call("sample.stop", {"series": self._series})
             except Refused:
-                continue  # it had not begun there, or has ended
+                continue  # sampling had not started, or has stopped
             except AgentError:
-                continue  # it ends with its kernel
+                continue  # if the kernel is lost, its sampling has stopped
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What an agent kept of a series."""
+    """Readings of a series that an agent kept."""
 
     readings: tuple[Reading, ...]
-    """Oldest first."""
+    """Readings, oldest first."""
     dropped: int
-    """How many before them it did not keep."""
+    """Number of older readings that were discarded."""
 
 
 def read_kept(agent: Agent, series: str) -> Kept:
-    """End a series of an agent, and return what it kept. Raises AgentError."""
+    """Stop a series of an agent, and return the readings that it kept. Raises AgentError."""
     raw = agent.call("sample.stop", {"series": series})
     found = decode(tuple[_Observed, ...], raw["readings"], Phrase("agent.samples"), agent=agent.name)
     readings = tuple(Reading(one.observations, None, agent.name) for one in found)
@@ -108,20 +110,20 @@ class _Observed:
     """One reading of a series."""
 
     observations: tuple[Observation, ...]
-    """One per sampler and namespace."""
+    """Observations, one per sampler and namespace."""
     failures: tuple[Json, ...] = ()
-    """What could not be read, such as a namespace that has gone."""
+    """Failed observations, such as those of a deleted namespace."""
 
 
 def samplers_of(site: Site, period_ns: int) -> Samplers:
-    """Return what reads the counters of a standing lab: on this computer, and on every kernel that has a port of it."""
+    """Return the instrument that samples the counters of a lab: on the local host and on every kernel with a port."""
     agents = site.agents or {HERE: site.agent}
     known = {kernel: places for kernel, places in namespaces(site.topology).items() if kernel in agents}
     return Samplers(agents, known, site.topology, period_ns, site.named("trial"))
 
 
 def namespaces(topology: Topology) -> dict[str, list[str | None]]:
-    """Return the network namespaces that have a port of the lab, by kernel; this computer is always among them."""
+    """Return the network namespaces with a port of the lab, by kernel; the local host is always included."""
     found: dict[str, list[str | None]] = {HERE: []}
     for port in topology.ports():
         own = found.setdefault(port.kernel, [])
@@ -131,7 +133,7 @@ def namespaces(topology: Topology) -> dict[str, list[str | None]]:
 
 
 def sampled(readings: Mapping[str, Sequence[Reading]], topology: Topology) -> tuple[Series, ...]:
-    """Return what the samplers saw, by kernel; of interfaces those that are ports of the lab."""
+    """Return the sampled series by kernel; only interfaces that are ports of the lab are included."""
     ports = {(port.kernel, port.netns, port.name): str(port.ref) for port in topology.ports()}
     found: list[Series] = []
     for kernel, own in readings.items():
@@ -146,7 +148,7 @@ def sampled(readings: Mapping[str, Sequence[Reading]], topology: Topology) -> tu
 
 
 def _cpus(readings: Sequence[Reading], begin_ns: int, machine: str | None) -> Iterator[Series]:
-    """Yield the time of each CPU by class, without idle."""
+    """Yield the time of each CPU by class, except idle time."""
     rows: dict[int, list[tuple[int, CpuTimes]]] = {}
     for reading in readings:
         at_ns = next((seen.begin_ns for seen in reading.observations if seen.sampler == "cpu"), begin_ns)
@@ -159,7 +161,7 @@ def _cpus(readings: Sequence[Reading], begin_ns: int, machine: str | None) -> It
 
 
 def _threads(readings: Sequence[Reading], begin_ns: int, machine: str | None) -> Iterator[Series]:
-    """Yield the time that each thread ran, and waited for a CPU."""
+    """Yield each thread's share of time running, and its share of time waiting for a CPU."""
     rows: dict[tuple[str | None, int, str], list[tuple[int, ThreadTimes]]] = {}
     for reading in readings:
         for seen in reading.observations:
@@ -177,7 +179,7 @@ def _threads(readings: Sequence[Reading], begin_ns: int, machine: str | None) ->
 def _ports(
     readings: Sequence[Reading], begin_ns: int, names: Mapping[tuple[str | None, str], str]
 ) -> Iterator[Series]:
-    """Yield the rates, drops and queues of ports."""
+    """Yield the rates, drops and queue lengths of ports."""
     interfaces: dict[str, list[tuple[int, InterfaceCounters]]] = {}
     qdiscs: dict[str, list[tuple[int, QdiscCounters]]] = {}
     for reading in readings:
@@ -210,7 +212,7 @@ def _field(name: str) -> Callable[[object], int]:
 
 
 def _rising(rows: Iterable[tuple[int, QdiscCounters]]) -> Iterator[tuple[int, QdiscCounters]]:
-    """Yield the first of the rows of each time: an interface with several queues has several."""
+    """Yield only one row per time, because an interface with several queues has several rows."""
     last_ns = -1
     for at_ns, row in rows:
         if at_ns > last_ns:
@@ -221,7 +223,7 @@ def _rising(rows: Iterable[tuple[int, QdiscCounters]]) -> Iterator[tuple[int, Qd
 def _rates(
     rows: Sequence[tuple[int, object]], begin_ns: int, read: Callable[[object], int], factor: float
 ) -> Points:
-    """Return the increase of a counter between readings, per ns, times a factor; none where it began again."""
+    """Return the increase of a counter per ns between readings, times a factor; a reset counter gives no value."""
     return [
         (later_ns - begin_ns, (read(later) - read(earlier)) * factor / (later_ns - earlier_ns))
         for (earlier_ns, earlier), (later_ns, later) in pairwise(rows)

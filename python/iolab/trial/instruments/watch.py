@@ -1,8 +1,8 @@
-"""The wire monitor: exact bytes and frames per window at ports and links, by the agents of their kernels.
+"""The wire monitor: exact bytes and frames per window on ports and links, counted by the agents of their kernels.
 
-Frames are looked at where they come in, at both ends of a pair: there they have left the queues of the sender, and
-ways past its queueing discipline (AF_XDP, AF_PACKET) have joined the others. Where the far end is no port of the lab,
-what leaves is seen before it is queued.
+Frames are observed on arrival, at both ends of a veth pair: they have left the sender's queues, and frames that bypass
+its queueing discipline (AF_XDP, AF_PACKET) are included. If the far end is not a port of the lab, frames are observed
+before they are queued for sending.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,37 +32,38 @@ from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Failed
 
 KEPT_BYTES = 35_000_000
-"""For the windows of a point that are kept one by one: 60 s of 12 us at full rate, with and without a line."""
+"""Memory for the windows of one point that are kept individually [bytes]: enough for 60 s of windows of 12 us at full
+rate, with and without a line."""
 LINE_EXTRA_BYTES = 38
-"""Of a frame on a line beyond its MTU: Ethernet header, checksum, preamble and gap between frames."""
+"""Bytes on a line per frame in addition to the MTU: Ethernet header, checksum, preamble and interframe gap."""
 USUAL_MTU_BYTES = 1500
 TRAIN_GAP_NS = 5_000
-"""Where no line says what is close."""
+"""Maximum gap within a train if no line rate is set [ns]."""
 NOTHING_PAST = PastStack()
 RATES_BPS = tuple(
     mantissa * 10**power for power in range(7, 11) for mantissa in (1, 2, 3, 4, 5, 6, 8)
 )  # 10 Mbit/s to 80 Gbit/s
-"""At which the token bucket is looked for."""
+"""Rates at which the token bucket depth is computed [bit/s]."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedPoint:
-    """A point and how its agent finds it."""
+    """A point of a watch, and its location."""
 
     point: Point
-    """What it is about."""
+    """Traffic that the point observes."""
     port: Port
-    """Whose interface is looked at."""
+    """Port whose interface is observed."""
     hook: str
-    """ingress or egress."""
+    """Where the point observes frames: at the hook "ingress" or "egress"."""
 
     def params(self) -> Json:
-        """Return it as the agent's protocol has it."""
+        """Return the point in the form of the agent's protocol."""
         return {"netns": self.port.netns, "interface": self.port.name, "hook": self.hook}
 
 
 class WireWatch:
-    """A watch on all its points; they may be on several kernels."""
+    """A watch on all its points, which may belong to several kernels."""
 
     def __init__(
         self,
@@ -81,20 +82,20 @@ class WireWatch:
         self._started: dict[str, WatchStarted] = {}
 
     def start(self) -> None:
-        """Begin to count. Raises TrialFailed and AgentError."""
+        """Start counting. Raises TrialFailed and AgentError."""
         for kernel, points in self._by_kernel.items():
             params = self._params() | {"points": [placed.params() for placed in points]}
             with self._answered():
                 self._started[kernel] = start_watch(self._agent_of(kernel), params)
 
     def stop(self) -> Seen:
-        """End counting, and return what was seen. Raises TrialFailed and AgentError."""
+        """Stop counting, and return the result. Raises TrialFailed and AgentError."""
         with self._answered():
             return self._stop()
 
     @contextmanager
     def _answered(self) -> Iterator[None]:
-        """Fail the trial where an agent refuses; without figures it is no trial."""
+        """Fail the trial if an agent refuses the request, because the experiment requires the figures of the watch."""
         try:
             yield
         except Refused as error:
@@ -115,7 +116,7 @@ class WireWatch:
         )
 
     def abandon(self) -> None:
-        """Leave nothing counting."""
+        """Stop all counting."""
         for kernel in self._by_kernel:
             with suppress(AgentError):
                 close_watch(self._agent_of(kernel), self._name)
@@ -138,9 +139,10 @@ class WireWatch:
 
 
 def train_gap_ns(asked: Watch, mtu_bytes: int = USUAL_MTU_BYTES) -> int:
-    """Return how far apart frames of one train may begin [ns]: 1.5 times what a long frame takes on the line.
+    """Return the maximum distance between starts of frames in one train [ns]: 1.5 times the transmission time of a
+    long frame.
 
-    Begins of long frames that follow each other without a pause are one such time apart, those of short frames less.
+    Starts of back-to-back long frames are one transmission time apart, starts of short frames are closer together.
     """
     if asked.train_gap is not None:
         return asked.train_gap
@@ -150,12 +152,12 @@ def train_gap_ns(asked: Watch, mtu_bytes: int = USUAL_MTU_BYTES) -> int:
 
 
 def rates_bps(asked: Watch) -> tuple[int, ...]:
-    """Return the rates of the curve: those of every experiment, so that runs can be compared, and the line's."""
+    """Return the rates of the token bucket curve: fixed rates, so that runs are comparable, and the line rate."""
     return tuple(sorted({*RATES_BPS, *(() if asked.line is None else (asked.line,))}))
 
 
 def watch_of(site: Site, asked: Watch) -> WireWatch:
-    """Return the watch of a standing lab."""
+    """Return the wire monitor for a lab."""
     past = PastStack() if site.placement is None else site.placement.past_stack
     points = points_of(site.lab, site.topology, asked.at, past)
     link = _link_of(site.lab, site.topology, asked.at)
@@ -163,10 +165,11 @@ def watch_of(site: Site, asked: Watch) -> WireWatch:
 
 
 def check_looking_on(measure: Packets, lab: Lab, topology: Topology) -> None:
-    """Check that each watch and capture of a measure can see the frames that the measure sends over its link.
+    """Check that each watch and capture of a measure can observe the measure's frames on its link.
 
     Raises:
-        InputError: one cannot: there they are not in the stack, neither where they leave nor where they arrive.
+        InputError: a watch or capture cannot observe the frames, which bypass the kernel's network stack at both ends
+            of the link.
     """
     directions = ways(lab, topology, measure)
     past = past_stack(measure, lab, directions)
@@ -192,9 +195,10 @@ def check_looking_on(measure: Packets, lab: Lab, topology: Topology) -> None:
 def _blind_captures(
     measure: Packets, lab: Lab, topology: Topology, past: PastStack, crossed: Sequence[tuple[str, str]]
 ) -> Iterator[Problem]:
-    """Yield the captures of which no port sees the measure's frames over its link, with a port that does.
+    """Yield a problem for each capture whose ports do not see the measure's frames on a link; the problem names a port
+    that sees them.
 
-    A capture copies packets of the stack: of frames that pass a port by AF_XDP or an XDP program there are none.
+    A capture copies packets of the network stack, which does not see frames that use AF_XDP or an XDP program.
     """
     for asked in (one for one in measure.beside() if isinstance(one, Capture)):
         own = {str(port.ref) for port in captured_ports(lab, topology, asked.at)}
@@ -213,7 +217,7 @@ def _blind_captures(
 
 
 def _link_of(lab: Lab, topology: Topology, at: str) -> str:
-    """Return the link that a watch at a link or port is about."""
+    """Return the link that a watch observes, given as a link or as a port."""
     at = lab.aliases.get(at, at)
     return at if at in lab.links else next(port.link for port in topology.ports() if port.ref == PortRef(at))
 
@@ -221,9 +225,9 @@ def _link_of(lab: Lab, topology: Topology, at: str) -> str:
 def points_of(
     lab: Lab, topology: Topology, at: str, past: PastStack = NOTHING_PAST
 ) -> tuple[PlacedPoint, ...]:
-    """Return where frames are looked at for a port, or for all ports of a link.
+    """Return the observed points for a port, or for all ports of a link.
 
-    Where an XDP program takes the frames that arrive, those of a pair are looked at where they leave.
+    If an XDP program receives the frames of a pair, they are observed on the sending side.
     """
     ports = {port.ref: port for port in topology.ports()}
     link = _link_of(lab, topology, at)
@@ -238,7 +242,7 @@ def points_of(
         )
         emulated = join is Join.WIRE and lab.links[link].wire is not None
         before = (PlacedPoint(Point(Dimensions(direction=f"{port.ref}->")), port, "egress") for port in own)
-        found = (*behind, *before) if emulated else behind  # what enters a path is not what leaves it
+        found = (*behind, *before) if emulated else behind  # frames that enter and leave the link differ
         return tuple(point for point in found if point is not None)
     return tuple(
         PlacedPoint(
@@ -258,7 +262,7 @@ def points_of(
 def _crossing(
     source: Port, target: Port, shaped: Shape | None, past: PastStack, join: Join
 ) -> PlacedPoint | None:
-    """Return where what goes from one end of a pair to the other is looked at; None: nowhere."""
+    """Return the point that observes frames from one end of a veth pair to the other; None if no point does."""
     about = Dimensions(direction=f"{source.ref}->{target.ref}")
     if target.ref not in past.taken:
         return PlacedPoint(Point(about), target, "ingress")

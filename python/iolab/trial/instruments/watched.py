@@ -1,4 +1,5 @@
-"""What a watch saw, as metrics, warnings and series. Pure: windows are read by a function that is given."""
+"""Convert a watch's data to metrics, warnings and series. Pure, except that a function passed as an argument reads the
+windows."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from iolab.agent.messages import (
 )
 from iolab.agent.traffic import Packed
 from iolab.experiment.model.instruments import Watch
+from iolab.locale import Phrase
 from iolab.messages.instrument_warnings import (
     WatchBeforeQueue,
     WatchByPackets,
@@ -37,46 +39,46 @@ from iolab.units import ETHERNET_HEADER_BYTES, NS_PER_S
 
 SOURCE = "watch"
 LINE = "line"
-"""The part of windows that are filled while frames are on the line."""
+"""Value of the dimension `part` for windows that count a frame's bytes over its time on the line."""
 UNSTAMPED_RATIO = 0.001
-"""Of all packets: what comes before the kernel has begun to stamp is fewer."""
+"""Maximum share of packets without a time stamp, which arrived before the kernel enabled stamping [ratio]."""
 REST = "rest"
-"""The flow that stands for all without a place of their own."""
+"""Name of the flow that collects all flows without a separate slot."""
 WindowsOf = Callable[[int, int, int | None], Packed]
-"""Reads the windows of a point and place, of a flow or of all."""
+"""Function that reads the windows of a point and slot, for one flow or for all."""
 QUANTILES = ((0.5, "p50"), (0.99, "p99"), (1.0, "max"))
 Column = NDArray[np.int64]
 _MORE = 0x80
 _LONGEST = 10
-"""Groups of seven bits of a number below 2^64."""
+"""Maximum number of 7-bit groups of a number below 2^64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unpacked:
-    """Windows in which something passed, in order."""
+    """Windows with traffic, in order."""
 
     numbers: Column
-    """Which: n begins at n times the length."""
+    """Window numbers: window n starts at n times the length."""
     frames: Column
-    """Frames of each."""
+    """Frames per window."""
     bytes: Column
-    """Bytes of each."""
+    """Bytes per window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a point is about."""
+    """Traffic that a point of a watch observes."""
 
     about: Dimensions
-    """The direction of the frames: from->to; ->to into a port, from-> out of it."""
+    """Direction of the frames: from->to; ->to into a port, from-> out of it."""
     before_queue: bool = False
-    """Frames are seen before a shaper that they go through."""
+    """Whether frames are observed before they pass a shaper."""
 
 
 def watched(
     asked: Watch, points: Sequence[Point], found: Watched, started: WatchStarted, read: WindowsOf
 ) -> Seen:
-    """Return what the points of one kernel come to."""
+    """Return the metrics, warnings and series of one kernel's points."""
     metrics: list[Metric] = []
     warnings: list[TrialWarning] = []
     series: list[Series] = []
@@ -166,7 +168,7 @@ def _stolen_metrics(about: Dimensions, seen: WatchedPoint, found: Watched) -> It
 
 
 def _stolen_series(asked: Watch, found: Watched) -> Iterator[Series]:
-    """Yield the share of a CPU's time that was stolen, between the readings that saw it."""
+    """Yield the steal share of a CPU between the readings that showed the steal."""
     points: list[tuple[int, float]] = []
     for each in found.stolen:
         begin_ns, end_ns = max(each.begin_ns - found.begin_ns, 0), each.end_ns - found.begin_ns
@@ -224,7 +226,7 @@ def _flow_series(about: Dimensions, seen: WatchedPoint, flows: Columns, begin_ns
 
 
 def flow_name(flow: WatchFlow) -> str:
-    """Name a flow by its ends, as address:port->address:port, with the number of its protocol."""
+    """Return a flow's name: address:port->address:port and its protocol."""
     if flow.rest:
         return REST
     if not flow.protocol:
@@ -240,7 +242,7 @@ def _end(address: str, port: int) -> str:
 
 
 def _fairness(about: Dimensions, seen: WatchedPoint, flows: Columns) -> Iterator[Metric]:
-    """Yield Jain's index of the flows that carried something, over windows of growing length."""
+    """Yield Jain's fairness index of the flows with traffic, over windows of increasing length."""
     known = {place: found for place, found in flows.items() if not seen.flows[place].rest}
     for place in known:
         flow = seen.flows[place]
@@ -294,10 +296,10 @@ def _warnings(point: Point, seen: WatchedPoint, started: WatchStarted) -> Iterat
 
 
 def _agree(octets: int, frames: int, counted: WatchCounted) -> bool:
-    """Whether an interface counted as many bytes and frames, with or without the Ethernet header of each.
+    """Whether an interface counted the same bytes and frames as the watch, with or without Ethernet headers.
 
-    A veth whose NAPI is on counts the packets of the stack without that header, and frames of XDP with it
-    (drivers/net/veth.c: xdp_bytes), so that any of the frames may be counted without.
+    A veth with NAPI enabled counts packets of the stack without the Ethernet header, and XDP frames with it
+    (drivers/net/veth.c: xdp_bytes); any of the frames may therefore be counted without the header.
     """
     if not counted.least_frames <= frames <= counted.most_frames:
         return False
@@ -307,7 +309,7 @@ def _agree(octets: int, frames: int, counted: WatchCounted) -> bool:
 
 
 def _disagreement(place: str, seen: WatchedPoint) -> Iterator[TrialWarning]:
-    """Yield what differs from the interface's counters: these count super-frames as one, or as what they stand for."""
+    """Yield a warning if the interface counters differ; they count a super-frame as one frame or as its segments."""
     windows = seen.windows[0]
     bytes_on_line, frames_on_line = windows.bytes + seen.lost_bytes, windows.frames + seen.lost_frames
     either = (
@@ -327,14 +329,14 @@ def _disagreement(place: str, seen: WatchedPoint) -> Iterator[TrialWarning]:
 
 
 def unpack(packed: Packed) -> Unpacked:
-    """Unpack windows.
+    """Decode packed windows.
 
     Raises:
-        ValueError: the numbers end too early, or are too long.
+        ValueError: the data is truncated, or a number exceeds 64 bits.
     """
     values = _numbers(packed.numbers)
     if len(values) % 2:
-        raise ValueError("an entry of windows has one number")
+        raise ValueError(Phrase("trial.window-of-one-number"))
     steps, frames = values[::2] >> packed.frame_bits, values[::2] & ((1 << packed.frame_bits) - 1)
     begins = np.flatnonzero(steps > 0) if len(steps) else np.array([], dtype=np.int64)
     if len(steps) and (not len(begins) or begins[0] != 0):
@@ -351,11 +353,11 @@ def _numbers(packed: bytes) -> Column:
     octets = np.frombuffer(packed, dtype=np.uint8)
     ends = np.flatnonzero(octets < _MORE)
     if len(octets) and (not len(ends) or ends[-1] != len(octets) - 1):
-        raise ValueError("the last number of windows has no end")
+        raise ValueError(Phrase("trial.windows-cut-off"))
     begins = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
     lengths = ends - begins + 1
     if len(lengths) and lengths.max() > _LONGEST:
-        raise ValueError("a number of windows is longer than 64 bits")
+        raise ValueError(Phrase("trial.number-of-windows-too-long"))
     values = np.zeros(len(ends), dtype=np.int64)
     for place in range(int(lengths.max()) if len(lengths) else 0):
         has = lengths > place

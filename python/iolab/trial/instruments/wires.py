@@ -1,7 +1,7 @@
-"""Whether emulated paths and pacers kept their times: frames that left late, as each wire counts them.
+"""Check the timing of emulated paths and pacers: frames that were sent late, as counted by each emulated link.
 
-While the thread of a wire has no CPU, frames leave after they were due: delay, rate and gaps of that time are the
-host's, not those that were asked for.
+If the thread of an emulated link has no CPU, frames are sent after their due time: in that time, the host changes
+delay, rate and gaps, so they differ from the configured values.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,33 +25,34 @@ from iolab.trial.lab_access import Site
 
 PATIENCE_S = 10.0
 MOST_LATE_RATIO = 0.01
-"""Of the frames of a trial, as many may leave over 100 us late without a word: their 99 % quantile is below that."""
+"""Maximum share of frames that may be sent more than 100 us late without a warning, so that p99 lateness is below 100
+us [ratio]."""
 MOST_VERY_LATE_RATIO = 0.001
-"""And as many over 1 ms."""
+"""Maximum share of frames that may be sent more than 1 ms late without a warning [ratio]."""
 MOST_LOST_RATIO = 0.01
-"""So much of its rate a pacer may lose without a word."""
+"""Maximum share of its rate that a pacer may lose without a warning [ratio]."""
 
 
 @dataclass(frozen=True, slots=True)
 class WireLink:
-    """A link whose frames iolab itself carries."""
+    """A link whose frames iolab forwards."""
 
     name: str
-    """The link."""
+    """Link name."""
     ends: tuple[str, str]
-    """Its ports; the first of the two ways is from the first to the second."""
+    """Ports of the link; the first direction is from the first to the second."""
     kernel: str
-    """On which the wire runs."""
+    """Kernel that runs the emulation."""
     paced: bool = False
-    """Whether it spaces its frames: each late one makes a burst of those behind it."""
+    """Whether the link paces its frames; each late frame then causes a burst of the following frames."""
 
 
 Counted = Mapping[str, WireCounts]
-"""Link to what became of its frames since the wire was made."""
+"""Frame counters since the creation of the emulated link, by link."""
 
 
 class Wires:
-    """The wires of a lab, read before a measure and after it."""
+    """Emulated links of a lab, read before and after a measure."""
 
     def __init__(self, agent_of: Callable[[str], Agent], links: tuple[WireLink, ...]) -> None:
         self._agent_of = agent_of
@@ -59,15 +60,15 @@ class Wires:
         self._before: Counted = {}
 
     def start(self) -> None:
-        """Read them. Raises AgentError."""
+        """Read the counters. Raises AgentError."""
         self._before = self._read()
 
     def stop(self) -> Seen:
-        """Read them again, and return how many frames left late in between. Raises AgentError."""
+        """Read the counters again, and return the frames that were sent late in between. Raises AgentError."""
         return late_frames(self._links, self._before, self._read())
 
     def abandon(self) -> None:
-        """Do nothing: nothing runs."""
+        """Do nothing: no program is running."""
 
     def _read(self) -> Counted:
         pending = {
@@ -78,7 +79,7 @@ class Wires:
 
 
 def wires_of(site: Site) -> Wires:
-    """Return what reads the wires of a standing lab."""
+    """Return the instrument that reads the emulated links of a lab."""
     lab = site.lab
     links = tuple(
         WireLink(name, (str(link.ends[0]), str(link.ends[1])), home_of(lab, name), is_paced(lab, name))
@@ -89,7 +90,7 @@ def wires_of(site: Site) -> Wires:
 
 
 def start_draws(site: Site, seed: int, block: int) -> None:
-    """Start the draws of a block on every emulated link: its frames are numbered from 0. Raises AgentError."""
+    """Restart the random draws of a block on every emulated link, with frame numbers from 0. Raises AgentError."""
     lab = site.lab
     pending = [
         site.agent_of(home_of(lab, name)).begin(
@@ -107,16 +108,18 @@ def start_draws(site: Site, seed: int, block: int) -> None:
 
 
 def draw_seed(seed: int, block: int, link: str, written: int) -> int:
-    """Return what the chance of a link is drawn from in a block; `seed` is the experiment's, `written` the link's own.
+    """Return the seed of a link's random draws in a block; `seed` is the experiment's seed, `written` the link's own
+    seed.
 
-    All levels of a block have the same. It depends on nothing else: the same on every platform and in every version.
+    All levels of a block have the same seed. The seed depends on nothing else: it is the same on every platform and in
+    every version.
     """
     text = f"{seed} {block} {written} {link}"
     return int.from_bytes(blake2b(text.encode(), digest_size=8, person=b"iolab wire").digest(), "big")
 
 
 def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) -> Seen:
-    """Return the share of the frames of each way that left late, and what to know about that."""
+    """Return the share of late frames in each direction, and warnings about late frames."""
     metrics: list[Metric] = []
     warnings: list[TrialWarning] = []
     for link in links:
@@ -148,7 +151,8 @@ def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) ->
 
 
 def _lacking(wire: WireLink, carried: WireCarried) -> Iterator[TrialWarning]:
-    """Yield what a wire has not that it was to have; where it spaces nothing, a CPU apart only makes it faster."""
+    """Yield warnings about properties that an emulated link lacks. An unpaced link needs no separate CPU: on a shared
+    CPU, it is only slower."""
     link = wire.name
     if carried.not_apart is not None and wire.paced:
         yield WireWeakened(code="wire-not-apart", link=link, reason=carried.not_apart)

@@ -1,1 +1,1 @@
-"""Work of others on the computers of a lab while a trial runs there."""
+"""Interference from other processes on a lab's hosts during a trial."""

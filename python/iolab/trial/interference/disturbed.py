@@ -1,9 +1,9 @@
-"""What disturbed a trial from beside: CPUs that others had, or a hypervisor, and kernels that stood still. Pure.
+"""Find interference in a trial: CPUs used by other processes, CPU steal, and paused kernels. Pure.
 
-Of load trials: programs outside the trial had CPUs that threads of the device waited for. How many CPUs they had
-follows from the CPU time of every process, so that threads of an emulated link or of a device in user space are not
-taken for strangers. A single load trial knows only the threads that it reads: what else had the CPU makes its verdict
-doubtful. Here the two are put together.
+In load trials, interference means that processes outside the trial used CPUs for which threads of the device waited.
+The CPU use of processes outside the trial is computed from the CPU time of every process, so threads of an emulated
+link or of a user-space device do not count. A single load trial reads only some threads, so CPU time of unknown threads
+makes its verdict doubtful. This module combines the trial's and the load trials' readings.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,15 +24,17 @@ from iolab.trial.measurement import Readings
 from iolab.trial.streams.disturbances import STRANGERS_CPUS, TAKEN_RATIO, longest_gap_ns, stolen, stood_still
 
 IDLE_RATIO = 0.05
-"""Where less of all CPUs is left over, threads wait that are ready: those of the kernel, which nobody reads, too."""
+"""If all CPUs together are idle for less than this share, runnable threads wait, even kernel threads that are not read
+[ratio]."""
 DEVICE_ROLES = frozenset({"device", GUEST, KERNEL})
-"""Threads of what is measured; a sender that waited has a warning of its own."""
+"""Roles of the measured threads; a sender that waited has a separate warning."""
 
 
 def disturbed(
     before: Mapping[str, Work], after: Mapping[str, Work], readings: Readings
 ) -> tuple[TrialWarning, ...]:
-    """Return what disturbed a trial, by the work before and after it and the counters meanwhile, by kernel."""
+    """Return the interference in a trial by kernel, from the CPU work before and after the trial and the counters
+    during it."""
     uses = [
         use for kernel, own in readings.items() if len(own) > 1 for use in cpu_uses(own[0], own[-1], kernel)
     ]
@@ -44,9 +46,9 @@ def disturbed(
 def cpus_taken(
     before: Mapping[str, Work], after: Mapping[str, Work], waited: Callable[[str], float]
 ) -> tuple[CpusTaken, ...]:
-    """Return the hosts of which programs outside a trial had CPUs that it needed.
+    """Return a warning for each host on which processes outside a trial used CPUs that the trial needed.
 
-    `waited` says for how much of the time what was measured on a kernel was ready and had no CPU [ratio].
+    `waited` returns the share of time in which the measured threads of a kernel waited for a CPU [ratio].
     """
     found: list[CpusTaken] = []
     for kernel in (kernel for kernel in before if kernel in after):
@@ -64,9 +66,9 @@ def cpus_taken(
 
 
 def wait_ratio(readings: Sequence[Reading]) -> float:
-    """Return how much of its time the process that waited most was ready and had no CPU.
+    """Return the share of time that the process with the longest wait waited for a CPU [ratio].
 
-    At each time of a process its thread counts that waited longest: one after another may do its work.
+    Between two readings, the process's thread with the longest wait counts, because the threads may work in turn.
     """
     lived: dict[str, int] = {}
     waited: dict[str, int] = {}
@@ -95,12 +97,13 @@ def _at_ns(reading: Reading) -> int:
 def interference(
     before: Mapping[str, Work], after: Mapping[str, Work], records: Sequence[LoadRecord]
 ) -> tuple[CpusTaken, ...]:
-    """Return the computers of which programs outside the trial had CPUs that the trial needed."""
+    """Return a warning for each host on which processes outside the trial used CPUs that the trial needed."""
     return cpus_taken(before, after, lambda kernel: device_wait_ratio(kernel, records))
 
 
 def device_wait_ratio(kernel: str, records: Sequence[LoadRecord]) -> float:
-    """Return how much of all load trials the device's thread that waited most was ready and had no CPU."""
+    """Return the share of time that the device's thread with the longest wait waited for a CPU, over all load trials
+    [ratio]."""
     waited: dict[tuple[str, str, str], float] = {}
     for record in records:
         for one in record.threads:
@@ -111,7 +114,7 @@ def device_wait_ratio(kernel: str, records: Sequence[LoadRecord]) -> float:
 
 
 def judged(records: Sequence[LoadRecord], taken: Sequence[CpusTaken]) -> list[LoadRecord]:
-    """Return records in which a CPU that others had is no limit of the device, where others are known to have it."""
+    """Return the records; if there was interference, a doubtful CPU limit is replaced with a limit of the host."""
     return [_judged(record) for record in records] if taken else list(records)
 
 
@@ -123,6 +126,7 @@ def _judged(record: LoadRecord) -> LoadRecord:
 
 
 def is_interference(record: LoadRecord) -> bool:
-    """Whether what a load trial lost is no limit of the device: its thread waited for CPUs that others had."""
+    """Whether a load trial's loss shows no limit of the device, whose thread waited for CPUs that other processes
+    used."""
     verdict = record.verdict
     return verdict.limit is Limit.HOST and any(isinstance(one, ThreadWaited) for one in verdict.seen)

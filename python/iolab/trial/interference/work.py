@@ -1,6 +1,6 @@
-"""What the CPUs of a computer did by a moment, and how much of it was for a lab.
+"""Read the cumulative CPU work of a host, and how much of this work belongs to a lab.
 
-Agents look at it; the rest is pure.
+Agents read the data; all other functions are pure.
 """
 
 import re
@@ -10,52 +10,48 @@ from dataclasses import dataclass, field
 from iolab.agent.client import Agent
 from iolab.errors import AgentError
 from iolab.lab.kernels import HERE
-from iolab.lab.topology import NAME_PREFIX
-from iolab.lab.volumes.places import RUN
+from iolab.lab.services import service_place
+from iolab.lab.volumes.exports import control_socket
+from iolab.lab.volumes.places import door_of, nbd_pid_file
 from iolab.trial.disk.ran import run_to_end
 from iolab.trial.lab_access import Site
 
 TICK_NS = 10_000_000
-"""In which the kernel counts here (USER_HZ)."""
+"""Clock tick of the kernel's counters (USER_HZ) [ns]."""
 KERNEL_THREAD = 0x0020_0000
-"""PF_KTHREAD among the flags of proc_pid_stat(5)."""
+"""Flag PF_KTHREAD in proc_pid_stat(5)."""
 HELPER = "helper"
-"""Begins the line of a process that works for a lab and is no child of its agent."""
+"""Line prefix of a process that works for a lab and is not a child of its agent."""
 SCHEDSTAT = re.compile(r"/proc/(\d+)/task/(\d+)/schedstat:(\d+) (\d+) \d+")
-"""Line of a thread: for how long it ran, and waited for a CPU [ns] (scheduler/sched-stats.rst)."""
-PID_FILES = (
-    f"{RUN}/{NAME_PREFIX}*.pid",
-    f"{RUN}/{NAME_PREFIX}*.qemu-nbd",
-    f"{RUN}/{NAME_PREFIX}services/*.pid",
-)
-"""Of targets, doors and services: they outlive who started them."""
+"""Pattern of a thread's line: run time and waiting time [ns] (scheduler/sched-stats.rst)."""
 SHOW = (
-    f"any=; for file in {' '.join(PID_FILES)}; do"
+    "any=; for file in FILES; do"
     f' [ ! -f "$file" ] || {{ any=1; pid=; read -r pid <"$file"; echo "{HELPER} $pid ${{file##*/}}"; }}; done;'
     " cat /proc/stat /proc/[0-9]*/stat 2>/dev/null;"
     ' [ -z "$any" ] || grep -sH . /proc/[0-9]*/task/[0-9]*/schedstat; true'
 )
-"""Processes that end meanwhile are left out. Threads are read for helpers alone: nobody else's are asked for."""
+"""Script that prints CPU times; processes that end while it runs are omitted. Threads are read only if there are
+helpers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """CPU time since a computer began [ns]."""
+    """CPU time since the host's start [ns]."""
 
     cpus: int
-    """How many CPUs there are."""
+    """Number of CPUs."""
     all_ns: int
-    """Of all of them, whatever they did."""
+    """Total time of all CPUs, busy and idle."""
     idle_ns: int
-    """With nothing to do, also while a disk was waited for."""
+    """Idle time, including waiting for I/O."""
     programs_ns: int
-    """Of programs and of the kernel for them; soft interrupts and what a hypervisor took are nobody's."""
+    """Time of programs, including their kernel time; soft interrupts and steal are excluded."""
     own_ns: int
-    """Of these the lab's programs, and who measures."""
+    """Part of `programs_ns` that belongs to the lab's programs and to the measuring programs."""
     kernel_ns: Mapping[int, int]
-    """Of these each of the kernel's own threads, by number: whose work they do nobody can tell."""
+    """Part of `programs_ns` per kernel thread, by PID; this time cannot be attributed to a program."""
     helpers: Mapping[str, Mapping[int, "HelperProcess"]] = field(default_factory=dict)
-    """Name of each helper's file to its processes, by number."""
+    """Processes of each helper, by PID; helpers are identified by the name of their PID file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,51 +59,51 @@ class HelperProcess:
     """A process of a helper, such as a service."""
 
     cpu_ns: int
-    """CPU time that it had, with that of those that it waited for [ns]."""
+    """CPU time, including that of waited-for child processes [ns]."""
     threads: int
-    """How many threads it has."""
+    """Number of threads."""
     times: Mapping[int, "ThreadTime"] = field(default_factory=dict)
-    """Its threads by number; empty: the scheduler's times could not be read."""
+    """Threads by ID; empty if the scheduler's times could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadTime:
-    """What the scheduler did with a thread: by a moment, or between two."""
+    """Scheduler times of a thread: cumulative, or between two readings."""
 
     run_ns: int
-    """Time that it ran [ns]."""
+    """Run time [ns]."""
     wait_ns: int
-    """Time that it was ready, and had no CPU [ns]."""
+    """Time runnable without a CPU [ns]."""
 
 
 @dataclass(frozen=True, slots=True)
 class HelperUse:
-    """What a helper did between two moments."""
+    """CPU use of a helper between two readings."""
 
     name: str
-    """Of its file, without the ending: machine.service of a service."""
+    """File name without suffix, which for a service is machine.service."""
     cpu_ns: int
-    """CPU time of all its processes [ns]."""
+    """CPU time of all processes of the helper [ns]."""
     busiest_ns: int
-    """That of the one that had most [ns]."""
+    """CPU time of the helper's busiest process [ns]."""
     threads: int
-    """How many threads that one has."""
+    """Number of threads of the busiest process."""
     thread: ThreadTime | None = None
-    """The thread that ran and waited for a CPU longest, of all processes; None: not known."""
+    """The thread of all processes with the longest running and waiting time; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherWork:
-    """What was done beside a trial."""
+    """CPU use of processes outside a trial."""
 
     cpus: float
-    """As many CPUs programs had that are not of the trial."""
+    """CPU use of processes outside the trial [CPUs]."""
     idle_ratio: float
-    """Part of the time of all CPUs that was left over."""
+    """Idle share of all CPUs [ratio]."""
 
 
 def beside(before: Work, after: Work) -> OtherWork:
-    """Return what was done between two moments."""
+    """Return the CPU use of other processes between two readings."""
     all_ns = max(1, after.all_ns - before.all_ns)
     kernel_ns = sum(max(0, ns - before.kernel_ns.get(pid, 0)) for pid, ns in after.kernel_ns.items())
     others_ns = after.programs_ns - before.programs_ns - (after.own_ns - before.own_ns) - kernel_ns
@@ -118,7 +114,7 @@ def beside(before: Work, after: Work) -> OtherWork:
 
 
 def helpers_between(before: Work, after: Work) -> Iterator[HelperUse]:
-    """Yield what each helper did that was there at both moments."""
+    """Yield the CPU use of each helper that exists in both readings."""
     for name, own in after.helpers.items():
         earlier = before.helpers.get(name)
         if earlier is None or not own:
@@ -142,12 +138,12 @@ def _times_between(
 
 
 def work_of(text: str, agent: int) -> Work | None:
-    """Read the lines of helpers, of /proc/stat, of every process's stat and of threads' schedstat, which grep names.
+    """Parse the output of SHOW: helper lines, /proc/stat, the stat of every process, and schedstat of threads, named
+    by grep.
 
-    None: the CPUs are not among them.
-
-    `agent` is the process id of the lab's agent on that computer. Its descendants are the lab's, with those that
-    ended and were waited for; of its ancestors (who measures) their own time alone.
+    Return None if the output has no CPU lines. `agent` is the PID of the lab's agent on that host. The agent's
+    descendants belong to the lab, including ended processes that were waited for. For the agent's ancestors (the
+    measuring programs), only their own time counts.
     """
     cpus, helpers = -1, dict[int, str]()
     total: tuple[int, ...] = ()
@@ -196,13 +192,13 @@ class _Process:
     of_kernel: bool
     own_ticks: int
     ended_ticks: int
-    """Of its descendants that it waited for."""
+    """CPU time of waited-for descendants [ticks]."""
     threads: int
-    """How many it has."""
+    """Number of threads."""
 
 
 def _process(line: str) -> _Process | None:
-    """Read a line of proc_pid_stat(5); None: it is another line."""
+    """Parse a line of proc_pid_stat(5); return None for other lines."""
     head, named, tail = line.rpartition(") ")
     pid, fields = head.partition(" (")[0], tail.split()
     if not named or not pid.isdecimal() or len(fields) < 18:
@@ -243,7 +239,7 @@ def _descendants(processes: Mapping[int, _Process], roots: Iterable[int]) -> Ite
 
 
 def _ancestors(processes: Mapping[int, _Process], pid: int) -> Iterator[int]:
-    """Give the parents of a process but the first process of all."""
+    """Yield the ancestors of a process except process 1."""
     one = processes.get(pid)
     while one is not None and one.parent > 1:
         yield one.parent
@@ -251,27 +247,35 @@ def _ancestors(processes: Mapping[int, _Process], pid: int) -> Iterator[int]:
 
 
 Looked = Mapping[str, Work]
-"""Kernel to the work it had done."""
+"""Cumulative work by kernel."""
 
 
 def work_done(site: Site) -> dict[str, Work]:
-    """Return the work of each kernel but those of the lab's guests: nobody else works there.
+    """Return the cumulative work of each kernel except the lab's guests, on which no other processes run.
 
-    One that cannot be asked is left out.
+    Kernels that cannot be read are omitted.
     """
     agents = site.agents or {HERE: site.agent}
     own = {kernel: agent for kernel, agent in agents.items() if not _is_guest(site, kernel)}
-    found = {kernel: _work(agent) for kernel, agent in own.items()}
+    files = " ".join(_pid_files(site))
+    found = {kernel: _work(agent, files) for kernel, agent in own.items()}
     return {kernel: work for kernel, work in found.items() if work is not None}
+
+
+def _pid_files(site: Site) -> Iterator[str]:
+    """Yield the PID files of targets, exports and services, whose processes outlive the process that started them."""
+    for volume in site.lab.volumes:
+        yield from (f"{control_socket(volume)}.pid", f"{door_of(volume)}.pid", nbd_pid_file(volume))
+    yield f"{service_place('*', '*', site.topology.file_prefix)}.pid"
 
 
 def _is_guest(site: Site, kernel: str) -> bool:
     return kernel != HERE and site.lab.machines[kernel].kind == "vm"
 
 
-def _work(agent: Agent) -> Work | None:
+def _work(agent: Agent, files: str) -> Work | None:
     try:
-        shown = run_to_end(agent, ("sh", "-c", SHOW))
+        shown = run_to_end(agent, ("sh", "-c", SHOW.replace("FILES", files)))
     except AgentError:
         return None
     return work_of(shown.stdout, agent.hello.pid)

@@ -1,1 +1,1 @@
-"""Trials of frames of our own: load trials, searches, latency; their figures, balance sheets and verdicts."""
+"""Trials with iolab's own frames: load trials, searches, latency, and their metrics, frame accounting and verdicts."""

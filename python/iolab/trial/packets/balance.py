@@ -1,7 +1,7 @@
-"""The balance sheet of a load trial: offered = forwarded + named drops per hop + unexplained. Pure.
+"""Compute the frame accounting of a load trial: offered = forwarded + attributed drops per hop + unexplained. Pure.
 
-A drop is named once, where the frame was lost: what a port refuses because the far end's ring is full counts at the
-far end.
+Each drop counts once, at the place of the loss: a frame that a port refuses because the ring at the far end is full
+counts at the far end.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -50,43 +50,45 @@ from iolab.trial.counters.drops import (
 
 
 def offered_frames(sender: SenderReport) -> int:
-    """Return the frames that left the sender: accepted by its interface, or refused because the far ring was full.
+    """Return the number of frames sent: those that the sender's interface accepted or refused because the far ring was
+    full.
 
-    The ends of a veth pair are a sender and somebody else's receive ring. A frame that does not fit there was sent, and
-    lost at the far end, as on a cable.
+    The peer of a sending veth interface acts as its receive ring. A frame that does not fit in the ring was sent and
+    is lost at the far end, as on a cable.
     """
     return sender.offered_frames + sender.refused_frames
 
 
 def foreign_frames(directions: Sequence[Way], ran: TrafficRan, counted: Counted) -> int:
-    """Return how many frames of other traffic came along the ways, at least: where most came in beside our own."""
+    """Return the minimum number of frames of other traffic on the paths: the maximum over all ports of the received
+    frames that are not iolab's."""
     ours: dict[str, int] = {}
     for index, way in enumerate(directions):
         sender = ran.senders[index]
         gap_frames = sender.gap_frames
         for _, into in way.hops:
             ours[into] = ours.get(into, 0) + offered_frames(sender) + gap_frames
-            gap_frames = 0  # the next port is the last that they reach: nothing passes PAUSE frames on
+            gap_frames = 0  # gap frames reach only the next port: no port forwards PAUSE frames
     return max((counted.frames(into, "rx_packets") - most for into, most in ours.items()), default=0)
 
 
 @dataclass(slots=True)
 class _Sheet:
-    """One direction's balance, while drops are being named."""
+    """Balance of one direction while drops are attributed."""
 
     way: Way
     """The direction."""
     sender: SenderReport
-    """What was sent."""
+    """Counters of the sender."""
     receiver: ReceiverReport
-    """What arrived."""
+    """Counters of the receiver."""
     drops: list[Drop]
-    """Those that are named."""
+    """Attributed drops."""
     missing: int
-    """Frames that are not."""
+    """Lost frames to which no drop is attributed."""
 
     def take(self, drop: Drop) -> int:
-        """Name a drop, as far as frames are missing; return how many it explains."""
+        """Attribute a drop to the missing frames, up to their number; return the number of frames that it explains."""
         taken = max(0, min(drop.frames, self.missing))
         if taken:
             self.drops.append(replace(drop, frames=taken))
@@ -99,7 +101,7 @@ def balances(
 ) -> tuple[Balance, ...]:
     """Return the balance of each direction; senders are in the order of the directions.
 
-    What arrives at the ports `copied` the stack of their namespace gets as well, and drops.
+    On the ports in `copied` the kernel's network stack also receives a copy of each frame, and drops it.
     """
     receivers = {one.of: one for one in ran.receivers}
     sheets = [
@@ -152,7 +154,7 @@ def balances(
 
 
 def _with_gaps(way: Way) -> tuple[tuple[str, str], ...]:
-    """Return the hops of a way, and what lies between two of them: a wire may be there, between two bridges."""
+    """Return the hops of a path, and the gaps between them: an emulated link may join two bridges in a gap."""
     return (*way.hops, *((into, out) for (_, into), (out, _) in pairwise(way.hops)))
 
 
@@ -171,7 +173,7 @@ def _sheet(way: Way, sender: SenderReport, receiver: ReceiverReport, counted: Co
 
 
 def _came_to(out: str, counted: Counted) -> int:
-    """Return how many frames were to leave by a port, whoever sent them."""
+    """Return the number of frames that all sources queued for transmission on a port."""
     full = max(counted.xdp_losses(out), counted.frames(out, "tx_dropped"))
     return counted.frames(out, "tx_packets", "tx_errors") + full + counted.qdisc_drops(out)
 
@@ -179,10 +181,10 @@ def _came_to(out: str, counted: Counted) -> int:
 def _without_others(
     drops: Sequence[tuple[str, Drop]], others: Mapping[str, int], lost_frames: int
 ) -> list[Drop]:
-    """Return drops without those of frames that somebody else sent, where these are known exactly.
+    """Return drops without other traffic's frames, if their number is known exactly.
 
-    A counter does not say whose frames it counts. What it counts beyond those that are missing is of others where as
-    many of them came to the port that frames leave by there, `others`, and to no other port at which frames were lost.
+    A counter counts iolab's frames and other traffic together. Drops in excess of the missing frames belong to other
+    traffic if the sending port there carried other traffic (`others`), and no other port with drops carried any.
     """
     beyond = sum(drop.frames for _, drop in drops) - lost_frames
     shared = [(out, drop) for out, drop in drops if others[out] > 0]
@@ -195,21 +197,21 @@ def _without_others(
 
 
 def _on_the_way(way: Way, receiver: ReceiverReport, counted: Counted) -> list[tuple[str, Drop]]:
-    """Return what was dropped on the way, each with the port that frames leave by there."""
+    """Return the drops on the path, each with the sending port of its hop."""
     found: list[tuple[str, Drop]] = []
-    own = receiver.socket.dropped_frames  # the kernel counts these at the interface as well
+    own = receiver.socket.dropped_frames  # the interface counters include these drops too
     for out, into in way.hops:
         here: list[Drop] = []
         sending, receiving = AtPort(port=out), AtPort(port=into)
-        redirected = counted.xdp_losses(out)  # veth counts these at both ends of the link
-        full = max(redirected, counted.frames(out, "tx_dropped"))  # and here among the others
-        if counted.on_wire(out, into) is None:  # a tap's queue is read by the wire, and belongs to it
+        redirected = counted.xdp_losses(out)  # veth counts these drops at both ends of the link
+        full = max(redirected, counted.frames(out, "tx_dropped"))  # tx_dropped includes these drops
+        if counted.on_wire(out, into) is None:  # the emulated link reads a tap's queue
             here.append(Drop(receiving, RING_FULL, full))
         here.append(Drop(sending, QDISC, counted.qdisc_drops(out)))
         here.append(Drop(sending, TX_ERRORS, counted.frames(out, "tx_errors")))
         twice = redirected + (own if into == way.target.ref else 0)
         dropped = max(0, counted.frames(into, "rx_dropped") - twice)
-        # The kernel counts these at the interface as well.
+        # The interface counters include these drops too.
         full = min(dropped, sum(counted.backlogs(counted.ports[into].kernel).values()))
         here.append(Drop(receiving, BACKLOG, full))
         here.append(Drop(receiving, RX_DROPPED, dropped - full))
@@ -220,9 +222,10 @@ def _on_the_way(way: Way, receiver: ReceiverReport, counted: Counted) -> list[tu
 
 
 def _between_kernels(sheet: _Sheet, counted: Counted) -> Iterator[Drop]:
-    """Yield what was lost between two kernels: left in a guest's tap, or in the hands of its hypervisor, or a cable's.
+    """Yield losses between two kernels: frames that stayed in a guest's tap queue, or were lost in the hypervisor or
+    on a cable.
 
-    A tap counts a frame as sent when the hypervisor reads it; until then it waits in the tap's queue.
+    A tap counts a frame as sent when the hypervisor reads it; until then the frame is in the tap's queue.
     """
     sender, receiver, target = sheet.sender, sheet.receiver, sheet.way.target.ref
     for number, (out, into) in enumerate(sheet.way.hops):
@@ -244,31 +247,31 @@ def _between_kernels(sheet: _Sheet, counted: Counted) -> Iterator[Drop]:
 
 @dataclass(frozen=True, slots=True)
 class _Hole:
-    """Frames of one direction that a machine took in and did not pass on."""
+    """Frames of one direction that a machine received and did not forward."""
 
     sheet: _Sheet
-    """Where they are missing."""
+    """Balance of the direction."""
     kernel: str
-    """The kernel that it is on."""
+    """Kernel of the machine."""
     into: str
-    """The port where they entered."""
+    """Port that received the frames."""
     out: str
-    """The port by which they should have left."""
+    """Port that should have sent the frames."""
     frames: int
-    """How many."""
+    """Number of frames."""
 
 
 def _holes(sheets: Sequence[_Sheet], counted: Counted) -> Iterator[_Hole]:
-    """Yield what did not leave a machine that it entered, as far as frames are missing.
+    """Yield the frames that machines received and did not forward, at most as many as are missing.
 
-    What the port they should leave by refused counts there, and is not meant here. Frames of others that left by it
-    fill the gap in its count; those that came to the far port are known, and are taken off.
+    Frames that the sending port refused count at that port and are not included. Other traffic on the sending port
+    hides such losses; its frames are subtracted if the far port's counters show them.
     """
     for sheet in sheets:
         missing = sheet.missing
         for (_, into), (out, far) in pairwise(sheet.way.hops):
             if counted.has_device(into):
-                continue  # an XDP program passes frames on before they are counted here
+                continue  # an XDP program forwards frames before these counters
             left = counted.frames(out, "tx_packets", "tx_dropped", "tx_errors") + counted.qdisc_drops(out)
             left -= _others(sheet, far, counted) if far == sheet.way.target.ref else 0
             frames = max(0, min(counted.frames(into, "rx_packets") - left, missing))
@@ -278,9 +281,10 @@ def _holes(sheets: Sequence[_Sheet], counted: Counted) -> Iterator[_Hole]:
 
 
 def _others(sheet: _Sheet, target: str, counted: Counted) -> int:
-    """Return how many frames came to the far port beside our own: of somebody else, or ours a second time.
+    """Return the number of frames that the far port received in addition to the trial's frames: other traffic or
+    duplicates.
 
-    The port counts for longer than the receiver listens, and for as long as the ports before it.
+    The port's counters cover more time than the receiver, and the same time as the counters of the previous ports.
     """
     receiver = sheet.receiver
     ours = receiver.received_frames + receiver.late_frames + receiver.corrupted_frames
@@ -289,7 +293,8 @@ def _others(sheet: _Sheet, target: str, counted: Counted) -> int:
 
 
 def _name_vanished(holes: Sequence[_Hole], spare: dict[str, int]) -> None:
-    """Name frames that vanished in machines of one kernel by its reasons, as far as these tell; takes them."""
+    """Attribute frames that disappeared in machines of one kernel to the kernel's drop reasons, and subtract them from
+    `spare`."""
     for hole, named in zip(holes, share_out([hole.frames for hole in holes], spare), strict=True):
         unnamed = hole.frames
         for one in named:
@@ -299,7 +304,8 @@ def _name_vanished(holes: Sequence[_Hole], spare: dict[str, int]) -> None:
 
 
 def _vanished(hole: _Hole, named: Named) -> Drop:
-    """Return the drop of named frames of a hole: those of a queue count at the queue, which shows fewer of them."""
+    """Return the drop of attributed frames in a machine; frames that a queue dropped count at the queue, even if the
+    queue's counter shows fewer."""
     if named.reason in GIVEN[QDISC] and named.reason not in DECISIONS:
         doubt = named.doubt or QueueShowsFewer(place=hole.out, frames=named.frames)
         return Drop(AtPort(port=hole.out), QDISC, named.frames, named.reason, doubt)
@@ -308,7 +314,7 @@ def _vanished(hole: _Hole, named: Named) -> Drop:
 
 
 def _copies(ran: TrafficRan, counted: Counted, copied: Collection[str], kernel: str) -> int:
-    """Return how many frames the stack of a kernel got beside the receivers."""
+    """Return the number of frames that a kernel's network stack received as copies of the receivers' frames."""
     return sum(
         one.received_frames
         + one.duplicate_frames
@@ -334,7 +340,7 @@ def _in_the_receiver(receiver: ReceiverReport) -> list[Drop]:
 
 
 def _known(sheets: Sequence[_Sheet]) -> list[Drop]:
-    """Return the drops that have a place and that the kernel may have given a reason for."""
+    """Return the attributed drops for which the kernel may also report a drop reason."""
     unseen = (RULE, DAMAGED, LATE)
     return [
         drop
@@ -345,7 +351,7 @@ def _known(sheets: Sequence[_Sheet]) -> list[Drop]:
 
 
 def _share(sheets: Sequence[_Sheet], drops: Iterable[Drop]) -> None:
-    """Give drops to the directions that miss frames: these counters do not say whose they were."""
+    """Distribute drops among the directions with missing frames, because these counters do not separate directions."""
     for drop in drops:
         left = drop.frames
         for sheet in sheets:

@@ -1,4 +1,5 @@
-"""Metrics and raw samples of packet trials, from load records. Pure; defined in docs/method/forwarding.md."""
+"""Compute the metrics and raw samples of packet trials from load records. Pure; docs/method/forwarding.md defines
+them."""
 
 from collections.abc import Iterable, Sequence
 from statistics import fmean
@@ -46,21 +47,23 @@ from iolab.trial.packets.stalls import kept_waiting
 from iolab.units import NS_PER_S
 
 FEW_FOREIGN, FOREIGN_RATIO = 20, 1e-3
-"""Frames of others per load trial (neighbour discovery, spanning tree), and per frame of ours, that are as usual."""
+"""Normal amount of other traffic (neighbour discovery, spanning tree): frames per load trial, and ratio to the trial's
+frames."""
 
 SHORT_RATIO = 0.01
-"""A load of which more than this was not offered is another load than the one that was asked for."""
+"""Maximum share of unsent frames at which the offered load still counts as the requested load."""
 TAIL_RATIO = 0.01
-"""Where threads of the instrument were held up for more of the time, the 99th percentile of latency may be theirs."""
+"""If the instrument's threads are stalled for more than this share of the time, the stalls may determine p99
+latency."""
 
 
 def percent(share: float) -> str:
-    """Return a share as metrics name it: 50 %."""
+    """Return a share as a percentage for metric names, e.g. 50 %."""
     return f"{share * 100:.6g} %"
 
 
 def latency_metrics(records: Sequence[LoadRecord], load_ratio: float | None = None) -> list[Metric]:
-    """Return the percentiles of one load; `load_ratio`: which, where the trial has several."""
+    """Return the latency percentiles of one load; `load_ratio` is set if the trial has several loads."""
     shown = [record.latency for record in records if record.latency is not None]
     if not shown:
         return []
@@ -71,7 +74,7 @@ def latency_metrics(records: Sequence[LoadRecord], load_ratio: float | None = No
 
 
 def use_metrics(records: Sequence[LoadRecord], load_ratio: float | None = None) -> list[Metric]:
-    """Return what CPUs and threads did, on average over records."""
+    """Return the CPU use of CPUs and threads, averaged over records."""
     busy: dict[Dimensions, list[float]] = {}
     threads: dict[Dimensions, list[float]] = {}
     for record in records:
@@ -97,7 +100,7 @@ def use_metrics(records: Sequence[LoadRecord], load_ratio: float | None = None) 
 
 
 def _about(thread: Thread, load_ratio: float | None) -> Dimensions:
-    """Return what a thread's figure is about: its port, or, of a guest's and the kernel's own, its name."""
+    """Return the dimensions of a thread's metric: its port, or its name for threads of guests and of the kernel."""
     named = thread.role in (GUEST, KERNEL)
     return Dimensions(
         load_ratio=load_ratio,
@@ -109,7 +112,8 @@ def _about(thread: Thread, load_ratio: float | None) -> Dimensions:
 
 
 def balance_metrics(records: Sequence[LoadRecord]) -> tuple[Metric, ...]:
-    """Return how well the balance sheets close."""
+    """Return metrics of the number of unexplained frames, and of the share of load trials without unexplained
+    frames."""
     unexplained = sum(record.unexplained_frames for record in records)
     balanced = sum(record.unexplained_frames == 0 for record in records)
     return (
@@ -119,7 +123,7 @@ def balance_metrics(records: Sequence[LoadRecord]) -> tuple[Metric, ...]:
 
 
 def common_warnings(bench: LoadBench, records: Sequence[LoadRecord]) -> tuple[TrialWarning, ...]:
-    """Return what the reader must know of the instrument, whatever was measured."""
+    """Return the warnings about the instrument that apply to every packet measure."""
     found: list[TrialWarning] = []
     assert bench.site.placement is not None
     shared = _shared(bench)
@@ -146,7 +150,7 @@ def common_warnings(bench: LoadBench, records: Sequence[LoadRecord]) -> tuple[Tr
 
 
 def _of_recording(bench: LoadBench, records: Sequence[LoadRecord]) -> Iterable[TrialWarning]:
-    """Yield what was not sent of a recording as it was recorded."""
+    """Yield warnings about frames of a recording that were not sent as recorded."""
     replay = bench.measure.replay
     if replay is None:
         return
@@ -161,9 +165,9 @@ def _of_recording(bench: LoadBench, records: Sequence[LoadRecord]) -> Iterable[T
 
 
 def fallen_short(records: Sequence[LoadRecord]) -> tuple[TrialWarning, ...]:
-    """Return where a load that was asked for was not offered, or its latency is in part the instrument's.
+    """Return warnings about loads that were requested but not offered, and about latency caused by the instrument.
 
-    Loads of a search are its own business: it asks for more than there is, and judges each.
+    Loads of a search are excluded: a search requests loads above the maximum and judges each.
     """
     asked = [record for record in records if record.purpose != "search"]
     found: list[TrialWarning] = []
@@ -196,7 +200,7 @@ def fallen_short(records: Sequence[LoadRecord]) -> tuple[TrialWarning, ...]:
 
 
 def _kept_waiting(asked: Sequence[LoadRecord]) -> Iterable[TrialWarning]:
-    """Yield that programs waited for a sender's CPU, of the load with the longest tail."""
+    """Yield a warning about programs that waited for a sender's CPU, for the load with the longest latency tail."""
     kept = [(one.latency.p99, seen) for one in asked if one.latency and (seen := kept_waiting(one))]
     if kept:
         p99_ns, worst = max(kept, key=lambda one: one[0])
@@ -212,14 +216,15 @@ def _kept_waiting(asked: Sequence[LoadRecord]) -> Iterable[TrialWarning]:
 
 
 def _missing_ratio(record: LoadRecord) -> float:
-    """Return which part of the load that was asked for was not offered; a frame of each direction may be due later."""
+    """Return the share of the requested load that was not offered; one frame per direction may be due after the end of
+    the trial."""
     result = record.result
     asked_frames = record.intended_fps * result.duration_ns / NS_PER_S
     return max(0.0, asked_frames - result.offered_frames - record.directions) / max(1.0, asked_frames)
 
 
 def _of_others(records: Sequence[LoadRecord]) -> Iterable[TrialWarning]:
-    """Yield what devices and other traffic did to frames, beside losing them."""
+    """Yield warnings about damaged frames, other traffic, unstamped frames and bypassed shapers."""
     damaged = [drop.frames for record in records for drop in _drops(record) if drop.reason == DAMAGED]
     if damaged:
         yield DamagedFrames(frames=sum(damaged))
@@ -249,7 +254,7 @@ def measured(
     search: SearchRecord | None = None,
     rate_fps: float | None = None,
 ) -> Measured:
-    """Return what a trial measured, with everything that is to be stored of it; `rate_fps` is of each direction."""
+    """Return the result of a trial with all stored data; `rate_fps` is the rate per direction."""
     return Measured(
         metrics=Metrics(metrics),
         warnings=(*warnings, *common_warnings(bench, records)),
@@ -267,7 +272,7 @@ def packet_trial(
     search: SearchRecord | None = None,
     rate_fps: float | None = None,
 ) -> PacketTrial:
-    """Return everything that is to be stored of a trial; `rate_fps` is of each direction."""
+    """Return the stored data of a packet trial; `rate_fps` is the rate per direction."""
     placement = bench.site.placement
     assert placement is not None
     return PacketTrial(
@@ -296,15 +301,15 @@ def packet_trial(
 
 
 def mean_loss(records: Sequence[LoadRecord]) -> float | None:
-    """Return lost / offered over records."""
+    """Return lost / offered frames over all records."""
     offered = sum(record.result.offered_frames for record in records)
     return sum(record.result.lost_frames for record in records) / offered if offered else None
 
 
 def _shared(bench: LoadBench) -> tuple[Sharing, ...]:
-    """Return what shares a CPU, or may.
+    """Return the cases in which parts of the instrument share a CPU, or may share one.
 
-    A card with a cable needs none: its interrupts say on which CPUs frames are taken in.
+    NICs with a cable are not listed as unplaced: their interrupts determine the CPUs that receive frames.
     """
     placement, threads = bench.site.placement, bench.site.threads
     assert placement is not None
@@ -320,7 +325,7 @@ def _shared(bench: LoadBench) -> tuple[Sharing, ...]:
 
 
 def _port_paths(bench: LoadBench) -> Iterable[SlowPort]:
-    """Yield by which path each port is reached, and why by no better one."""
+    """Yield the path of each port, and the reasons why no faster path is used."""
     for port in bench.ports:
         for used in (port.send, port.receive):
             if used is not None:

@@ -1,6 +1,7 @@
-"""The highest rate with acceptable loss: a strategy asks for load trials until it knows; then latency at shares of it.
+"""Measure the highest rate with acceptable loss, then latency at shares of this rate; a strategy requests the load
+trials.
 
-How loads are chosen is in trial/search; what one load trial is, in trial/load.
+The package trial/search chooses the loads; load.py runs one load trial.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ from iolab.trial.search.types import LoadTrial, Strategy
 from iolab.units import NS_PER_S
 
 BOUNDED = ("forwarded_fps", "forwarded_strict_fps")
-"""Figures that are lower bounds where the instrument was the limit."""
+"""Metrics that are lower bounds if the instrument was the limit."""
 BOUNDED_WITH_BURST = (
     "with_burst_fps",
     "conditional_fps",
@@ -50,32 +51,34 @@ BOUNDED_WITH_BURST = (
     "search_mean_fps",
     "search_max_fps",
 )
-"""The same, of the rate as the search found it, bursts included."""
+"""Metrics of the rate that the search found, including bursts; they are lower bounds if the instrument was the
+limit."""
 NEAR_RATIO = 1.25
-"""Loads up to this factor from the rate tell what limited it."""
+"""Maximum ratio of a load to the rate that was found, at which the verdict on the load also explains the rate."""
 IDLE_FPS = 1000.0
-"""Load at which latency is that of an idle device: a frame each millisecond [frames/s]."""
+"""Load at which latency equals that of an idle device: one frame per millisecond [frames/s]."""
 LOWEST_FPS = 1000.0
-"""Lowest load of a search: below it a trial of 10/loss_ratio frames takes minutes [frames/s]."""
+"""Minimum load of a search; below it a trial of 10/loss_ratio frames takes minutes [frames/s]."""
 UNKNOWN_CEILING_FPS = 5e6
-"""Highest load where neither a line nor a calibration sets one: more than one CPU sends through a kernel [frames/s]."""
+"""Maximum load if neither a line rate nor a calibration limits it: more than one CPU can send through the kernel
+[frames/s]."""
 CURVE_LIMIT_NS = 20 * NS_PER_S
-"""Longest search for what 100 % of a load curve is: twice what one takes on a calm host [ns]."""
+"""Time limit of the search for the 100 % rate of a load curve: twice its duration on an idle host [ns]."""
 CUT_SHORT: Mapping[StopReason, Literal["line-limited", "nothing-passed"]] = {
     StopReason.LINE: "line-limited",
     StopReason.NOTHING_PASSES: "nothing-passed",
 }
-"""Ends of a search to codes of the warning; others are partial."""
+"""Warning code by stop reason of a search; all other reasons have the code for a search that did not reach its goal."""
 CEILING_SLACK = 1.1
-"""A calibrated ceiling is where the generator may be the limit, not where it must be."""
+"""Factor by which a load may exceed a calibrated ceiling: at the ceiling, the generator may or may not be the limit."""
 
 
 def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
-    """Find the rate, then measure latency at shares of it.
+    """Find the highest rate with acceptable loss, then measure latency at shares of this rate.
 
     Raises:
-        TrialFailed: the ports could not be opened, or a load trial could not be run.
-        AgentError: the agent is gone.
+        TrialFailed: the ports could not be opened, or a load trial could not run.
+        AgentError: the connection to the agent is lost.
     """
     measure = settled(site, measure)
     strategy = make_strategy(measure, site)
@@ -101,7 +104,7 @@ def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
 
 
 def make_strategy(measure: Forwarding, site: Site) -> Strategy:
-    """Return the search of a measure."""
+    """Return the search strategy of a measure."""
     goal = Goal(
         loss_ratio=measure.loss_ratio,
         relative_width=measure.width,
@@ -119,7 +122,7 @@ def make_strategy(measure: Forwarding, site: Site) -> Strategy:
 
 
 def highest_fps(measure: Packets, site: Site) -> float:
-    """Return the highest load that makes sense in one direction: the line, or what the generator can do."""
+    """Return the maximum useful load in one direction: the line rate, or the generator's ceiling."""
     size = int(mean_bytes(sizes_of(measure)))
     ceiling = site.calibration.ceiling_fps(measure.path, size) if site.calibration is not None else None
     known = UNKNOWN_CEILING_FPS if ceiling is None else ceiling * CEILING_SLACK * site.senders
@@ -128,7 +131,7 @@ def highest_fps(measure: Packets, site: Site) -> float:
 
 
 def search(bench: LoadBench, strategy: Strategy) -> tuple[list[LoadRecord], Found]:
-    """Run load trials as a strategy wants them; return them and what they say."""
+    """Run the load trials that a strategy requests; return their records and the conclusion."""
     records: list[LoadRecord] = []
     while isinstance(trial := strategy.propose([record.result for record in records]), LoadTrial):
         records.append(bench.run(trial, "search"))
@@ -136,7 +139,7 @@ def search(bench: LoadBench, strategy: Strategy) -> tuple[list[LoadRecord], Foun
 
 
 def searched_rate(bench: LoadBench, measure: LoadCurve) -> tuple[list[LoadRecord], Found, Strategy]:
-    """Find the rate that a load curve refers to."""
+    """Find the 100 % rate of a load curve."""
     goal = Goal(
         loss_ratio=measure.loss_ratio,
         relative_width=0.01,
@@ -153,14 +156,15 @@ def _metrics(bench: LoadBench, found: Found, records: Sequence[LoadRecord]) -> l
     sizes, rate_fps = sizes_of(bench.measure), bench.over_all(each_fps)
     end_ns = records[-1].begin_ns + records[-1].result.duration_ns
     at_lower = [records[place] for place in found.lower_trials]
-    unknown = 0.0 if found.reason is StopReason.NOTHING_PASSES else None  # what was not found is no zero
+    # A rate that was not found is unknown.
+    unknown = 0.0 if found.reason is StopReason.NOTHING_PASSES else None
     rates = {
         "forwarded_fps": found.rate_fps or unknown,
         "forwarded_strict_fps": _strict_fps(found) or unknown,
     }
     if found.taken_up:
         rates |= {"sustained_fps": found.sustained_fps, "with_burst_fps": found.robust_fps}
-    else:  # with a burst these are of the rate with it
+    else:  # if there was a burst, these metrics include it
         rates |= {
             "lower_fps": found.lower_fps or unknown,
             "upper_fps": found.upper_fps,
@@ -197,27 +201,28 @@ def _metrics(bench: LoadBench, found: Found, records: Sequence[LoadRecord]) -> l
 
 
 def _strict_fps(found: Found) -> float | None:
-    """Return the strict figure; what a burst absorbed is no part of it."""
+    """Return the strict throughput without the burst that a queue absorbed."""
     if found.rate_fps is None or found.strict_fps is None or not found.taken_up:
         return found.strict_fps
     return min(found.rate_fps, found.strict_fps)
 
 
 def limited_by(found: Found, records: Sequence[LoadRecord]) -> str:
-    """Return what of the instrument limited the rate, so that it is a lower bound; empty: the device was the limit.
+    """Return the instrument limit that makes the rate a lower bound; empty if the device was the limit.
 
-    A sustained rate was seen with the device at its limit, however the search ended; where others had the device's CPUs
-    it is a bound all the same.
+    A sustained rate was measured with the device at its limit, however the search ended. A sustained rate is a lower
+    bound only if other processes used the device's CPUs.
     """
     limit = found_limit(found, records)
     return limit if not found.taken_up or limit == Limit.HOST.value else ""
 
 
 def found_limit(found: Found, records: Sequence[LoadRecord]) -> str:
-    """Return what of the instrument limited the rate that a search found, bursts included; empty: nothing.
+    """Return the instrument limit of the rate that a search found, including bursts; empty if the instrument was not
+    the limit.
 
-    The search says so of the generator, the line, and of time that ended before any load failed; the verdicts of the
-    loads that failed closest to the rate say so of the receiver, and of other programs that had the device's CPUs.
+    The stop reason shows that the generator, the line rate or the time limit ended the search before any load failed.
+    The verdicts of failed loads close to the rate show limits of the receiver, and interference from other processes.
     """
     if found.robust_fps is None:
         return ""
@@ -248,7 +253,8 @@ def _warnings(bench: LoadBench, found: Found) -> tuple[TrialWarning, ...]:
 
 
 def _taken_up(bench: LoadBench, found: Found) -> tuple[TrialWarning, ...]:
-    """Return that the found rate is more than the device sustains, with what it sustains, all directions together."""
+    """Return a warning if the rate that was found exceeds the sustained rate; the warning states the latter, summed
+    over all directions."""
     if not found.taken_up or found.sustained_fps is None:
         return ()
     burst_frames = round(bench.over_all(found.burst_frames or 0))
@@ -256,7 +262,7 @@ def _taken_up(bench: LoadBench, found: Found) -> tuple[TrialWarning, ...]:
 
 
 def _ended(found: Found, ceilings: Ceilings) -> tuple[TrialWarning, ...]:
-    """Return what the end of a search means for its rate."""
+    """Return the warning that corresponds to the stop reason of a search."""
     if found.reason is StopReason.NARROW:
         return ()
     if found.reason is StopReason.GENERATOR:
@@ -265,7 +271,7 @@ def _ended(found: Found, ceilings: Ceilings) -> tuple[TrialWarning, ...]:
 
 
 def _more(ceilings: Ceilings) -> More:
-    """Return what sends more than was sent."""
+    """Return advice for sending a higher rate."""
     live, now = ceilings.live_fps, ceilings.generator_fps
     if live is None or now is None or live <= now:
         return MoreSenders()

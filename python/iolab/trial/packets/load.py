@@ -1,6 +1,7 @@
-"""One load trial: ports that stand open, counters before, frames, the drained barrier, counters after.
+"""Run one load trial: open the ports, read the counters, send the frames, drain the queues, and read the counters
+again.
 
-It chooses no load: searches, curves and latency ask for one and get a record of all that was seen.
+The module chooses no load: searches, load curves and latency measures request a load and receive a complete record.
 """
 
 from collections import Counter
@@ -49,7 +50,7 @@ from iolab.trial.search.types import LoadTrial
 
 
 class LoadBench:
-    """Ports of a standing lab, open for load trials. Use as a context manager: leaving closes them."""
+    """A lab's ports, opened for load trials; use the bench as a context manager, which closes the ports on exit."""
 
     def __init__(self, site: Site, measure: Packets, loss_ratio: float) -> None:
         if site.placement is None:
@@ -60,7 +61,7 @@ class LoadBench:
         _refuse_two_kernels(self.directions)
         self.ports: tuple[PortOpened, ...] = ()
         self.answers: list[Json] = []
-        """What the agent said of each load trial, whole, in the order they were run."""
+        """Complete agent answers of the load trials, in execution order."""
         self._loss_ratio = loss_ratio
         self._counters = Counters(site, self.directions)
         self._macs: Mapping[str, str] = {}
@@ -71,8 +72,8 @@ class LoadBench:
         """Open the ports.
 
         Raises:
-            TrialFailed: an interface is missing, down, too small for the frames, or carries a program.
-            AgentLost: a kernel on the way is gone; no port stays open.
+            TrialFailed: an interface is missing, down, has a program attached, or its MTU is too small for the frames.
+            AgentLost: a kernel on the path is lost; no port stays open.
         """
         assert self.site.placement is not None
         try:
@@ -92,18 +93,18 @@ class LoadBench:
     def __exit__(
         self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        """Close the ports, if they are open."""
+        """Close the ports if they are open."""
         try:
             self.site.agent.call("traffic.close", {"id": SET})
         except Refused:
-            self.ports = ()  # there was no set: it could not be opened
+            self.ports = ()  # no port set exists, because opening the ports failed
 
     def over_all(self, of_each: float) -> float:
-        """Return a rate or a count of each direction, summed over the directions."""
+        """Return the sum over all directions of a rate or a count per direction."""
         return of_each * len(self.directions)
 
     def taken(self, records: Sequence[LoadRecord]) -> tuple[CpusTaken, ...]:
-        """Return the computers of which programs outside the trial had CPUs that it needed since the ports are open."""
+        """Return a warning for each host on which processes outside the trial used CPUs that the trial needed."""
         here, after = self.directions[0].source.kernel, work_done(self.site)
         return interference(_of_senders(self._work, here), _of_senders(after, here), records)
 
@@ -111,7 +112,7 @@ class LoadBench:
         """Run one load trial.
 
         Raises:
-            TrialFailed: the agent could not run it.
+            TrialFailed: the agent could not run the trial.
         """
         self._number += 1
         params = run_params(
@@ -188,14 +189,14 @@ class LoadBench:
         )
 
     def _give_recording(self) -> None:
-        """Give the agent what is to be sent again, for each direction with the tag of its link."""
+        """Send the recording for replay to the agent: once per direction, with the VLAN tag of the direction's link."""
         for way in self.directions if self.measure.replay is not None else ():
             tags = vlans_of(self.measure, self.site.lab, way)
             sent = sent_of(self.measure, tags[0] if tags else None)
             give_recording(self.site.agent, SET, way.name, sent.entries)
 
     def _copied(self) -> frozenset[str]:
-        """Return the ports whose frames the stack of their namespace gets as well."""
+        """Return the ports on which the kernel's network stack also receives each frame."""
         return frozenset(
             port.name
             for port in self.ports
@@ -203,7 +204,7 @@ class LoadBench:
         )
 
     def ceilings(self) -> Ceilings:
-        """Return what the instrument can do in one direction, as calibrated for the paths in use."""
+        """Return the instrument's calibrated ceilings in one direction, for the paths in use."""
         used = {port.name: port for port in self.ports}
         way = self.directions[0]
         send, receive = used[way.source.ref].send, used[way.target.ref].receive
@@ -213,7 +214,7 @@ class LoadBench:
         return self.site.calibration.ceilings(send.name, receive.name, size, self.site.senders)
 
     def _mac(self, ref: str) -> str:
-        """Return the MAC address of a port of the lab."""
+        """Return the MAC address of a port in the lab."""
         opened = next((port for port in self.ports if port.name == ref), None)
         if opened is not None:
             return opened.mac
@@ -231,7 +232,7 @@ class LoadBench:
 def _result(
     trial: LoadTrial, ran: TrafficRan, before: Snapshot, after: Snapshot, stolen_ns: int
 ) -> LoadResult:
-    """Return what the search needs of a trial."""
+    """Return the part of a trial's result that the search needs."""
     steady = find_steady(directions_in_parts(ran))
     at_limit_ratio = steady.share_ratio if steady is not None else 0.0
     calm, calm_lost = calm_frames(ran, trial.duration_ns, 1.0 - (at_limit_ratio or 1.0))
@@ -253,9 +254,9 @@ def _result(
 
 
 def directions_in_parts(ran: TrafficRan) -> list[Parts]:
-    """Return what was sent and what arrived in each part of a trial, direction by direction.
+    """Return the frames sent and received in each part of a trial, by direction.
 
-    Nothing where frames had no stamp: nobody knows when those that arrived were sent.
+    The list is empty if the frames had no stamp, because it is then unknown when received frames were sent.
     """
     if any(sender.unstamped_frames for sender in ran.senders):
         return []
@@ -271,13 +272,13 @@ def directions_in_parts(ran: TrafficRan) -> list[Parts]:
 
 
 def _disorder(receivers: Sequence[ReceiverReport]) -> tuple[int, int]:
-    """Return how many frames came late, and how many twice."""
+    """Return the numbers of reordered and duplicate frames."""
     late = sum(receiver.reordered_frames for receiver in receivers)
     return late, sum(receiver.duplicate_frames for receiver in receivers)
 
 
 def _late(ran: TrafficRan) -> tuple[int, ...]:
-    """Return the frames that came out when the trial's time was over, per sender."""
+    """Return the frames that arrived after the end of the trial, per sender."""
     late = [0] * len(ran.senders)
     for receiver in ran.receivers:
         late[receiver.of] += receiver.after_end_frames
@@ -285,7 +286,7 @@ def _late(ran: TrafficRan) -> tuple[int, ...]:
 
 
 def _density(receivers: Sequence[ReceiverReport]) -> tuple[tuple[int, int], ...]:
-    """Return how many frames were displaced by how much, over all receivers."""
+    """Return the number of frames by reorder displacement, over all receivers."""
     sums: Counter[int] = Counter()
     for receiver in receivers:
         sums.update(dict(receiver.reorder_density))
@@ -293,12 +294,13 @@ def _density(receivers: Sequence[ReceiverReport]) -> tuple[tuple[int, int], ...]
 
 
 def _of_senders(work: Mapping[str, Work], kernel: str) -> dict[str, Work]:
-    """Return work by the names of kernels that load records have: that of the senders has its own."""
+    """Return CPU work by kernel, with the names that load records use; the senders' kernel has a special name."""
     return {SENDERS if name == kernel else name: one for name, one in work.items()}
 
 
 def _refuse_two_kernels(directions: Sequence[Way]) -> None:
-    """Raise TrialFailed where frames are sent on one kernel and received on another: their clocks are not compared."""
+    """Raise TrialFailed if frames are sent on one kernel and received on a different one, because iolab never compares
+    clocks."""
     for way in directions:
         if way.source.kernel != way.target.kernel:
             ends = (way.source, way.target)

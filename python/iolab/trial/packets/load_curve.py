@@ -1,4 +1,5 @@
-"""Forwarded rate, loss, latency and CPU against offered load: a load trial per step, or one at a rate."""
+"""Measure forwarded rate, loss, latency and CPU use against offered load: one load trial per step; or latency in one
+load trial at a fixed rate."""
 
 from collections.abc import Sequence
 
@@ -28,15 +29,15 @@ from iolab.trial.packets.paths import settled
 from iolab.trial.search.types import LoadTrial
 
 USUAL_LOSS_RATIO = 0.0001
-"""Loss from which on a verdict is given: the usual goal of a search for a rate."""
+"""Loss ratio above which a load gets a verdict: the default goal of a rate search."""
 
 
 def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
-    """Measure every step.
+    """Measure every step of a load curve.
 
     Raises:
-        TrialFailed: the ports could not be opened, a load trial could not be run, or no rate was found.
-        AgentError: the agent is gone.
+        TrialFailed: the ports could not be opened, a load trial could not run, or no rate was found.
+        AgentError: the connection to the agent is lost.
     """
     measure = settled(site, measure)
     with LoadBench(site, measure, measure.loss_ratio) as bench:
@@ -74,7 +75,7 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
 
 
 def _highest(steps: Sequence[LoadRecord]) -> Metric:
-    """Return the highest forwarded rate of any step: only a lower bound where no step shows the device's limit."""
+    """Return the highest forwarded rate of all steps; it is only a lower bound if no step shows the device's limit."""
     best = max(step.forwarded_fps for step in steps)
     causes = [step.verdict.limit for step in steps if step.verdict.limit not in (Limit.NONE, Limit.HOST)]
     own = [limit for limit in causes if limit in (Limit.GENERATOR, Limit.RECEIVER)]
@@ -113,11 +114,11 @@ def _above_line(measure: LoadCurve, rate_fps: float) -> tuple[TrialWarning, ...]
 
 
 def measure_latency(site: Site, measure: Latency) -> Measured:
-    """Measure once.
+    """Measure latency at one load.
 
     Raises:
-        TrialFailed: the ports could not be opened, or the trial could not be run.
-        AgentError: the agent is gone.
+        TrialFailed: the ports could not be opened, or the trial could not run.
+        AgentError: the connection to the agent is lost.
     """
     fps = given_fps(measure, measure.rate)
     with LoadBench(site, measure, USUAL_LOSS_RATIO) as bench:

@@ -1,10 +1,11 @@
-"""Which path frames take where the file leaves it open: compared on the ports at hand, before the first trial.
+"""Choose the sending path if the file does not set it: the module compares AF_XDP with BPF live frames on the lab's
+ports before the first trial.
 
-AF_XDP paces each frame; by BPF live frames several times as many leave, in bursts. So both send for a moment, as fast
-as they can and then at a load that AF_XDP can well send. Live frames are taken where more leave by them and they are as
-even as the measure asks: a frame may be as late as by AF_XDP, or as `max_burst` frames that leave together. Where each
-frame is to leave by itself, the calibration of this host comes first: a call for each usually makes live frames later
-than those of AF_XDP, and then nothing is sent.
+AF_XDP paces each frame. With BPF live frames, a sender sends several times as many frames, in bursts. Each path is used
+briefly at its maximum rate, and then at a load that AF_XDP can send. Live frames are chosen if their rate is higher and
+their pacing is as even as the measure requires: a frame may be as late as with AF_XDP, or as late as the last frame in
+a burst of `max_burst` frames. If each frame must be paced individually, the host's calibration decides first: one call
+per frame usually makes live frames later than AF_XDP, and nothing is sent for the comparison.
 """
 
 from collections.abc import Callable
@@ -36,57 +37,58 @@ from iolab.units import NS_PER_S
 
 AF_XDP = "af_xdp"
 COPIED = "AF_XDP copy"
-"""How a port names the way that live frames may be faster than; where the driver takes the frames itself, none is."""
+"""Path name of ports that use AF_XDP without driver support, the only case in which live frames may be faster."""
 ABOVE_ALL_FPS = {AF_XDP: 10e6, LIVE: 40e6}
-"""More than any sender sends by a path: what leaves is its ceiling [frames/s]."""
+"""Rate above the maximum of any sender, by path [frames/s]; at this load, the sent rate is the path's ceiling."""
 FASTER_RATIO = 1.05
 LATE_SHARE = 0.9
-"""So many frames are at most as late as is compared: the rest is the host's doing on a busy one."""
+"""Quantile of the lateness that is compared; lateness above this quantile is caused by the host."""
 
 
 AnyPackets = TypeVar("AnyPackets", bound=Packets)
 CEILING_NS, EVEN_NS = 200_000_000, 500_000_000
 IDLE_FPS, IDLE_NS, IDLE_TRIES = 1000.0, 100_000_000, 20
-"""Load and length of the trials that wait until the device has emptied its queues, and how many at most."""
+"""Load, duration and maximum number of the trials that are repeated until the device's queues are empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What came of sending."""
+    """Result of sending on one path."""
 
     offered_fps: float
-    """What left, in one direction [frames/s]."""
+    """Offered rate in one direction [frames/s]."""
     forwarded_frames: int
-    """What arrived, in all directions."""
+    """Frames received, in all directions."""
     late: Json
-    """The histogram of how late frames left [ns]."""
+    """Histogram of the frames' lateness [ns]."""
 
 
 Send = Callable[[str, float, int], Sent]
-"""Path, load of a direction [frames/s] and time [ns] to what came of it."""
+"""Function that sends on a path, with a load per direction [frames/s] and a duration [ns], and returns the result."""
 
 
 def may_choose(measure: Packets, senders: int) -> bool:
-    """Tell whether there is a choice: it is left open, so is the load, and one thread sends frames that both can."""
+    """Whether there is a choice: path and load are not set, and a single thread sends frames that both paths
+    support."""
     largest = max(size for size, _ in sizes_of(measure))
     is_open = measure.path == "auto" and measure.spacing == "clock"
     return is_open and measure.seeks_rate and senders == 1 and largest <= LIVE_BYTES
 
 
 def settled(site: Site, measure: AnyPackets) -> AnyPackets:
-    """Return a measure with its path chosen, where the file leaves it open and it matters.
+    """Return a measure with its path chosen, if the file does not set the path.
 
-    What was chosen for these ports, this frame size and burst holds for the whole session: cells stay comparable.
+    The choice for given ports, frame size and burst applies to the whole session, so that cells stay comparable.
 
     Raises:
         TrialFailed: the ports could not be opened.
-        AgentError: the agent is gone.
+        AgentError: the connection to the agent is lost.
     """
     placement = site.placement
     if site.choices is None or placement is None or not may_choose(measure, site.senders):
         return measure
     if measure.max_burst == 1 and (site.calibration is None or site.calibration.alone is None):
-        return measure  # whether live frames may be as even is not known
+        return measure  # it is unknown whether live frames are paced evenly enough
     key = (tuple(placement.senders), mean_bytes(sizes_of(measure)), measure.max_burst)
     if key not in site.choices:
         site.choices[key] = _chosen(site, measure)
@@ -95,14 +97,15 @@ def settled(site: Site, measure: AnyPackets) -> AnyPackets:
 
 
 def choice_of(site: Site, measure: Packets) -> Choice | None:
-    """Return what was chosen for a measure, whose path may be settled; None where nothing was."""
+    """Return the path choice for a measure; None if no path was chosen."""
     if site.choices is None or site.placement is None:
         return None
     return site.choices.get((tuple(site.placement.senders), mean_bytes(sizes_of(measure)), measure.max_burst))
 
 
 def _calibrated(calibration: Calibration | None, measure: Packets) -> Choice | None:
-    """Return AF_XDP where single frames are known to leave later by live frames; None: that is to be seen here."""
+    """Return AF_XDP if the calibration shows that single live frames are later than with AF_XDP; None if a comparison
+    is needed."""
     alone = calibration.alone if calibration is not None else None
     if measure.max_burst > 1 or calibration is None or alone is None:
         return None
@@ -137,7 +140,8 @@ def _chosen(site: Site, measure: Packets) -> Choice:
 
 
 def _let_empty(send: Send) -> None:
-    """Wait until what the comparison left in queues of the device is gone: a slow trial passes whole."""
+    """Wait until the device's queues contain no more frames of the comparison, which is when a slow trial has no
+    loss."""
     for _ in range(IDLE_TRIES):
         with suppress(TrialFailed):
             if send(AF_XDP, IDLE_FPS, IDLE_NS).forwarded_frames >= IDLE_FPS * IDLE_NS / NS_PER_S:
@@ -145,7 +149,7 @@ def _let_empty(send: Send) -> None:
 
 
 def compare(send: Send, max_burst: int) -> Choice:
-    """Send by both paths, and choose.
+    """Send frames on both paths and choose one of the paths.
 
     Raises:
         TrialFailed: AF_XDP does not work on these ports.
@@ -166,7 +170,8 @@ def compare(send: Send, max_burst: int) -> Choice:
 
 
 def decide(usual: Tried, live: Tried, max_burst: int, load_fps: float | None = None) -> Choice:
-    """Return the path to take; the frames were so late at that load, by default half of what AF_XDP sends."""
+    """Return the path to use; the lateness on both paths was measured at `load_fps`, by default half of AF_XDP's
+    rate."""
     rates = PathRates(af_xdp_fps=usual.ceiling_fps, live_fps=live.ceiling_fps)
     if live.ceiling_fps < FASTER_RATIO * usual.ceiling_fps:
         return Choice(AF_XDP, (rates,), (usual, live))

@@ -1,4 +1,4 @@
-"""What the agent is asked for in packet trials: ports, frames, rates. Pure; what came back is read elsewhere."""
+"""Build the agent requests of packet trials: ports, frames, rates. Pure; other modules parse the answers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,25 +12,29 @@ from iolab.lab.packets.placement import Placement, Way
 from iolab.units import NS_PER_S
 
 STALL_NS = 100_000
-"""From which lateness on a stall of the sender is logged [ns]."""
+"""Minimum lateness of a sender that is logged as a stall [ns]."""
 DRAIN = {"quiet_ns": 10_000_000, "timeout_ns": 15_000_000_000}
-"""A trial is over when nothing has arrived for 10 ms: what a full veth ring (256 frames) takes at 25 kpps. It may take
-long until then: a queue of 100 000 frames is emptied in 10 s at 10 kpps."""
+"""Drain parameters: a trial is over when no frame has arrived for 10 ms, the time to drain a full veth ring (256
+frames) at 25 kpps.
+
+The timeout is long, because draining a queue of 100 000 frames takes 10 s at 10 kpps.
+"""
 GUEST_DRAIN = {"quiet_ns": 500_000_000, "timeout_ns": 15_000_000_000}
-"""The same where virtual machines are on the way: emulated ones hold frames for 200 ms where the host is busy."""
+"""Drain parameters for paths with virtual machines: an emulated one holds frames for 200 ms on a busy host."""
 LONGEST_GAP_BYTES = 1518
-"""Of a gap frame, whatever the frames that it spaces (crates/engine/src/gap_frames.rs)."""
+"""Maximum length of a gap frame, whatever the length of the frames between which it creates gaps
+(crates/engine/src/gap_frames.rs)."""
 TAGS = 1 << 16
 SET = "trial"
-"""Name of the set of ports."""
+"""Name of the port set."""
 
 
 def open_params(
     measure: Packets, directions: Sequence[Way], placement: Placement, *, movable: bool = True
 ) -> dict[str, Json]:
-    """Return the parameters of traffic.open: one port for each end, with the halves that it needs.
+    """Return the parameters of traffic.open: one port for each end, with the halves (send, receive) that the end needs.
 
-    Where threads are not `movable` (an ordinary user's) none gets a priority.
+    If threads are not `movable`, because the agent belongs to an ordinary user, no priority is set.
     """
     ends = {point.ref: point for way in directions for point in (way.source, way.target)}
     ports = []
@@ -40,7 +44,7 @@ def open_params(
             {
                 "name": ref,
                 "netns": point.netns,
-                "interface": point.port,  # the port itself, also below a VLAN's interface: the tag is in the frames
+                "interface": point.port,  # the physical port, even for a VLAN, because the frames contain the tag
                 "path": measure.path,
                 "halves": "both" if sends and receives else "send" if sends else "receive",
                 "send_cpu": placement.senders.get(ref),
@@ -55,7 +59,7 @@ def open_params(
 
 
 def _longest_bytes(measure: Packets) -> int:
-    """Return the longest frame that a port is to hold."""
+    """Return the maximum frame length of a port."""
     longest = max(size for size, _ in sizes_of(measure))
     return max(longest, LONGEST_GAP_BYTES) if measure.spacing == "gap-frames" else longest
 
@@ -71,9 +75,9 @@ def run_params(
     number: int,
     guests: bool = False,
 ) -> dict[str, Json]:
-    """Return the parameters of traffic.run for one load trial; `macs` gives each direction's next hop by its name.
+    """Return the parameters of traffic.run for one load trial; `macs` has the next hop's MAC address by direction.
 
-    With `guests` virtual machines may be on the way.
+    `guests` is set if virtual machines may be on the path.
     """
     senders = [
         {
@@ -98,18 +102,18 @@ def run_params(
         }
         for index, way in enumerate(directions)
     ]
-    # The kernel's thread that feeds a receiver runs on the same CPU: one that never slept would starve it.
+    # The kernel thread that feeds a receiver runs on the same CPU: a busy-polling receiver would starve it.
     receivers = [
         {"port": way.target.ref, "of": index, "waiting": "wait"} for index, way in enumerate(directions)
     ]
     drain = GUEST_DRAIN if guests else DRAIN
-    # Frames that are on an emulated path come when its delay is over, however quiet it is until then.
+    # Frames on an emulated path arrive after its delay, even if no frame arrives in between.
     drain = {**drain, "quiet_ns": drain["quiet_ns"] + longest_wait_ns(lab, lab.links)}
     return {"id": SET, "duration_ns": duration_ns, "senders": senders, "receivers": receivers, "drain": drain}
 
 
 def _replay(measure: Packets, name: str) -> dict[str, Json]:
-    """Return which recording is sent in place of such frames, and for how long."""
+    """Return the replay parameters: the recording, and the number of frames to send."""
     if measure.replay is None:
         return {}
     replay = measure.replay
@@ -120,7 +124,7 @@ def _replay(measure: Packets, name: str) -> dict[str, Json]:
 
 
 def _contents(measure: Packets, way: Way, index: int) -> dict[str, Json]:
-    """Return what frames hold behind Ethernet, as far as it is not what the agent takes anyway."""
+    """Return the fields after the Ethernet header in which the frames differ from the agent's defaults."""
     rules = measure.flow_rules
     found: dict[str, Json] = {"flows": _flows(measure, way, index), "may_go_unstamped": True}
     if measure.protocol != "udp":

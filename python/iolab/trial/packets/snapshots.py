@@ -1,6 +1,6 @@
-"""Every counter on the ways of a load trial, read at one time: of all kernels, devices, and guests' threads.
+"""Read all counters on the paths of a load trial at one time: of all kernels, devices, and guest threads.
 
-What the counts mean is in other modules: balance (frames), cpu_use (CPU time).
+Other modules interpret the counters: balance (frames), cpu_use (CPU time).
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ PATIENCE_S = 10.0
 
 
 class Counters:
-    """What is counted on the ways of one site."""
+    """Counters on the paths of one site."""
 
     def __init__(self, site: Site, directions: Sequence[Way]) -> None:
         self.wires, self.places = places_on(site, directions)
@@ -35,7 +35,7 @@ class Counters:
         arrivals = dict.fromkeys(ref for way in directions for ref in way.arrivals)
         machines = site.lab.machines
         self.wire_ends = wire_ends_on(site.lab, self.wires)
-        """The ends of the emulated paths on the ways, by link."""
+        """Ends of the emulated links on the paths, by link."""
         self._devices = [ref for ref in arrivals if machines[PortRef(ref).machine].forward == "xdp"]
 
     def read(self) -> Snapshot:
@@ -51,11 +51,11 @@ class Counters:
         return Snapshot(reading, counts, elsewhere, found, self._own)
 
     def between(self, before: Snapshot, after: Snapshot) -> Counted:
-        """Return what was counted between two snapshots."""
+        """Return how much the counters increased between two snapshots."""
         return Counted(self.places, before, after, self.wire_ends)
 
     def other_threads(self, ran: TrafficRan, before: Snapshot, after: Snapshot) -> tuple[Thread, ...]:
-        """Return what the threads of guests and those of the kernels they run on did."""
+        """Return the CPU use of guest threads, and of kernel threads on the guests' hosts."""
         own = self._own
         earlier = {**before.elsewhere, own: before.reading}
         later = {**after.elsewhere, own: after.reading}
@@ -68,7 +68,7 @@ class Counters:
         return found
 
     def _elsewhere(self) -> dict[str, Reading]:
-        """Read the counters of the other kernels on the way, and of those on which its guests run."""
+        """Read the counters of the other kernels on the path, and of the hosts of its guests."""
         netns: dict[str, list[str | None]] = {place.parent: [] for place in self._site.guests.values()}
         for port in self.places.values():
             own = netns.setdefault(port.kernel, [])
@@ -82,7 +82,7 @@ class Counters:
 
 
 def wire_ends_on(lab: Lab, ways: Sequence[Way]) -> dict[str, tuple[str, ...]]:
-    """Return the ends of the emulated paths on ways, by link."""
+    """Return the ends of the emulated links on the paths, by link."""
     passed = {ref for way in ways for hop in way.hops for ref in hop}
     return {
         name: ends
@@ -94,7 +94,7 @@ def wire_ends_on(lab: Lab, ways: Sequence[Way]) -> dict[str, tuple[str, ...]]:
 
 
 def begin_wires(site: Site, links: Iterable[str]) -> dict[str, Pending]:
-    """Begin to read what became of the frames of emulated paths."""
+    """Send the requests for the frame counters of emulated links."""
     return {
         link: site.agent_of(home_of(site.lab, link)).begin("wire.read", {"id": wire_id(link)})
         for link in links
@@ -102,7 +102,7 @@ def begin_wires(site: Site, links: Iterable[str]) -> dict[str, Pending]:
 
 
 def places_on(site: Site, directions: Sequence[Way]) -> tuple[tuple[Way, ...], dict[str, Port]]:
-    """Return the ways with every wire on them, and where each interface on them is found, in the order of the ways."""
+    """Return the paths with every emulated link on them, and the location of each interface, in path order."""
     ports = {str(port.ref): port for port in site.topology.ports()}
     found = [interfaces_passed(site.lab, site.topology, way) for way in directions]
     members = {ref: side for _, sides in found for ref, side in sides.items()}
@@ -117,7 +117,7 @@ def places_on(site: Site, directions: Sequence[Way]) -> tuple[tuple[Way, ...], d
 
 
 def other_cpus(before: Snapshot, after: Snapshot) -> tuple[CpuUse, ...]:
-    """Return what the CPUs of the kernels did that frames are not sent on."""
+    """Return the CPU use on the kernels that send no frames."""
     return tuple(
         cpu
         for kernel, reading in before.elsewhere.items()
@@ -127,6 +127,6 @@ def other_cpus(before: Snapshot, after: Snapshot) -> tuple[CpuUse, ...]:
 
 
 def span_ns(before: Reading, after: Reading) -> int:
-    """Return the time from the first counter before to the last counter after a trial [ns]."""
+    """Return the time from the first counter before a trial to the last counter after it [ns]."""
     begin = min(seen.begin_ns for seen in before.observations)
     return max(seen.end_ns for seen in after.observations) - begin

@@ -1,9 +1,10 @@
-"""What stalls of the host explain: disturbed trials, frames that could not be sent, and the part that was calm. Pure.
+"""Determine the effect of host stalls: whether a trial was disturbed, which frames could not be sent, and which part
+was undisturbed. Pure.
 
-A stall explains what was lost in it and shortly after. What is lost in the calm part is the device's own loss, however
-often the host stalls. Programs may also wait for the CPU of a sender that waits awake: a real-time thread keeps its CPU
-from a program under test until the kernel finds the program another one, which takes milliseconds. Nothing was lost
-then, and no thread of the instrument was held up: only the tail of latency shows it.
+A stall explains losses during the stall and shortly afterwards. Losses in the undisturbed part are the device's own,
+however often the host stalls. Programs may also wait for the CPU of a busy-polling sender: a real-time thread keeps its
+CPU from a program under test until the kernel moves the program, which takes milliseconds. While a program waits for a
+sender's CPU, no frame is lost and no thread of the instrument stalls: only the latency tail shows the waiting.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,15 +19,15 @@ from iolab.results.verdict import SENDERS, Thread
 from iolab.trial.packets.balance import offered_frames
 
 STALL_NS = 1_000_000
-"""A thread that is so late was not run by the host: a hundred times what a calm one is late [ns]."""
+"""Minimum lateness that shows that the host did not run a thread [ns]: a hundred times the lateness on an idle host."""
 STEAL_NS = 10_000_000
-"""One tick of the kernel's clock: the least steal that /proc/stat shows [ns]."""
+"""One kernel clock tick: the minimum steal that /proc/stat shows [ns]."""
 
 
 def perturbations(
     senders: Sequence[SenderReport], receivers: Sequence[ReceiverReport], steal_ns: int
 ) -> tuple[Disturbance, ...]:
-    """Return what disturbed the host during a trial; nothing: it was calm."""
+    """Return the host disturbances during a trial; empty if the host was not disturbed."""
     found: list[Disturbance] = []
     reports: tuple[SenderReport | ReceiverReport, ...] = (*senders, *receivers)
     for report in reports:
@@ -46,25 +47,25 @@ def perturbations(
 
 
 def held_up_ns(senders: Sequence[SenderReport], receivers: Sequence[ReceiverReport], steal_ns: int) -> int:
-    """Return for how long the host kept threads of the instrument from running [ns]: stalls and stolen time."""
+    """Return the time in which the host did not run threads of the instrument [ns]: stalls and CPU steal."""
     logs = [report.stalls for report in senders] + [report.stalls for report in receivers]
     return steal_ns + sum(stall.late_ns for log in logs for stall in log if _disturbed(stall))
 
 
 def logged_ns(ran: TrafficRan, steal_ns: int) -> int:
-    """Return for how long threads of the instrument were held up, by every stall that was logged, however short [ns].
+    """Return the time in which threads of the instrument stalled, including short logged stalls [ns].
 
-    A device with a short queue loses frames in a stall of 100 us on its CPU, which nobody would call a disturbance.
+    A device with a short queue loses frames in a stall of 100 us on its CPU, which does not count as a disturbance.
     """
     logs = [*(one.stalls for one in ran.senders), *(one.stalls for one in ran.receivers)]
     return steal_ns + sum(stall.late_ns for log in logs for stall in log if stall.cause == "not_asked")
 
 
 def excused_frames(sender: SenderReport) -> int:
-    """Return how many of the unsent frames were due while the host held the sender up.
+    """Return the number of unsent frames that were due during a stall of the sender.
 
-    A schedule that was shifted by a logged stall is that much shorter, and its rate is as intended otherwise. Only a
-    part of it is excused so: frames with long gaps are no load of that rate, whatever the device forwards of them.
+    A logged stall shortens the schedule but does not change its rate. Only a limited share is excused: frames with long
+    gaps are not a load of the intended rate, even if the device forwards all of them.
     """
     held_ns = sum(stall.slipped_ns for stall in sender.stalls if stall.cause == "not_asked")
     span_ns = max(1, sender.end_ns - sender.begin_ns)
@@ -73,10 +74,11 @@ def excused_frames(sender: SenderReport) -> int:
 
 
 def calm_frames(ran: TrafficRan, duration_ns: int, begin_ratio: float = 0.0) -> tuple[int, int]:
-    """Return the frames of all directions sent in calm hundredths of the trial, and how many of them were lost.
+    """Return the number of frames sent in hundredths of the trial without stalls, and how many of these frames were
+    lost, over all directions.
 
-    Only from `begin_ratio` of the trial on: before its limit a device loses nothing, calm or not. Nothing is calm where
-    the agent does not tell what was sent when.
+    Only the part after `begin_ratio` of the trial counts: a device loses nothing before it reaches its limit. Both
+    counts are 0 if the agent does not report frames per part.
     """
     held = list(_held(ran))
     sent_frames = lost_frames = 0
@@ -88,7 +90,7 @@ def calm_frames(ran: TrafficRan, duration_ns: int, begin_ratio: float = 0.0) -> 
             if number < begin_ratio * len(slices):
                 continue
             begin_ns = sender.begin_ns + number * width_ns
-            # A queue that a stall filled is still being emptied in the next slice.
+            # A queue that a stall filled is still draining in the next slice.
             if any(
                 begin_ns < end_ns + width_ns and begin_ns + width_ns > start_ns for start_ns, end_ns in held
             ):
@@ -99,7 +101,8 @@ def calm_frames(ran: TrafficRan, duration_ns: int, begin_ratio: float = 0.0) -> 
 
 
 def _held(ran: TrafficRan) -> Iterator[tuple[int, int]]:
-    """Yield when threads were held up, each time with the burst that follows, which is about as long."""
+    """Yield the start and end of each stall of a thread, including the burst that follows the stall and takes about as
+    long."""
     logs = [*(one.stalls for one in ran.senders), *(one.stalls for one in ran.receivers)]
     for stall in (stall for log in logs for stall in log):
         if stall.cause == "not_asked":
@@ -111,35 +114,38 @@ def _disturbed(stall: Stall) -> bool:
 
 
 AWAKE_RATIO = 0.5
-"""A sender that has its CPU for so much of the time keeps others from it [ratio]."""
+"""If a sender is busy for at least this share of the time, it keeps other processes from its CPU [ratio]."""
 OTHERS_RATIO = 0.02
-"""Others that had so much of its CPU nevertheless were kept waiting for the rest [ratio].
+"""If other processes use at least this share of a sender's CPU, they are assumed to have waited for more [ratio].
 
-Others that had nothing of it may have waited all the same: where no shaper held frames back either, nothing else is
-known to make a long tail."""
+Processes that used no CPU time may have waited too: unless a shaper delayed frames, a long tail has no other known
+cause.
+"""
 TAIL_NS = 1_000_000
-"""A 99th percentile less far above the median is not theirs: a kernel moves a program that waits after milliseconds."""
+"""Minimum difference between p99 and median that waiting for a sender's CPU may cause [ns]: a kernel moves a waiting
+program after milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptWaiting:
-    """A CPU that programs may have wanted beside a sender."""
+    """A CPU that processes may have needed at the same time as a sender."""
 
     cpu: int
-    """Its number."""
+    """CPU number."""
     sender: Thread
-    """The thread that had most of it."""
+    """Sending thread that used most of the CPU."""
     others_ratio: float
-    """What was left to threads that the trial does not know, of the trial's time."""
+    """Share of the CPU's time during the trial that threads outside the trial used [ratio]."""
 
 
 def kept_waiting(record: LoadRecord) -> KeptWaiting | None:
-    """Return where programs waited for a sender, if the tail of latency may come from that."""
+    """Return the CPU on which processes waited for a sender, if their waiting may explain the latency tail; else
+    None."""
     latency, result = record.latency, record.result
     if latency is None or latency.p99 - latency.p50 < TAIL_NS:
         return None
     shaped = any(shaper.held_back for shaper in record.shapers)
-    # Counters are read before and after: what ran then may have been the reading.
+    # Counters are read before and after the trial: CPU time outside the trial may have been used to read the counters.
     around = result.overhead_ns / max(1, result.duration_ns)
     for sender in record.threads:
         use = next((one for one in record.cpus if (one.kernel, one.cpu) == (SENDERS, sender.cpu)), None)

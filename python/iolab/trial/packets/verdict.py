@@ -1,4 +1,5 @@
-"""What limited a load trial, by the figures that show it; where none does, "unexplained" and never a guess. Pure."""
+"""Determine the limit of a load trial from its counters; "unexplained" if no counter shows the limit, never a guess.
+Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -51,54 +52,54 @@ from iolab.units import NS_PER_S
 
 UNKNOWN = Ceilings()
 UNSENT_RATIO = 1e-3
-"""From which share of unsent frames on the generator is the limit (trial/search Goal.unsent_ratio)."""
+"""Minimum share of unsent frames that shows that the generator is the limit (trial/search Goal.unsent_ratio)."""
 AT_CEILING_RATIO = 0.98
-"""From which share of a calibrated ceiling on the instrument is at it: calibrations differ by as much."""
+"""Minimum share of its calibrated ceiling at which the instrument is the limit; calibrations vary by 2 %."""
 FEWEST_LOST = 5
-"""Frames that the calm part of a trial must be expected to lose before its loss tells something."""
+"""Minimum expected loss in the undisturbed part of a trial at which this part allows a conclusion [frames]."""
 BESIDE_RATIO = 0.1
-"""From which share of the loss on another place is named, too."""
+"""Minimum share of the loss at which an additional place is named [ratio]."""
 CLEAR_RATIO = 0.5
-"""Of what the instrument's threads had of a device's CPU, what others may have had while it is clear who took it."""
+"""Maximum CPU use of processes outside the trial, relative to the instrument's threads, at which a verdict is not
+doubtful [ratio]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadReadings:
-    """What was seen of a load trial, beside its frames."""
+    """Readings of a load trial in addition to its frame counts."""
 
     balances: Sequence[Balance] = ()
-    """Where they went, per direction."""
+    """Frame balance per direction."""
     cpus: Sequence[CpuUse] = ()
-    """What CPUs did."""
+    """CPU use per CPU."""
     threads: Sequence[Thread] = ()
-    """What threads did."""
+    """CPU use per thread."""
     ceilings: Ceilings = UNKNOWN
-    """What the instrument can do in one direction, as calibrated."""
+    """Calibrated ceilings of the instrument in one direction."""
     held_ns: int = 0
-    """For how long the host held threads of the instrument up (`stalls.held_up_ns`) [ns]."""
+    """Time in which the host stalled threads of the instrument (`stalls.held_up_ns`) [ns]."""
     shapers: Sequence[Shaper] = ()
-    """Shapers on the ways."""
+    """Shapers on the paths."""
     directions: Sequence[Way] = ()
-    """The ways."""
+    """Path of each direction."""
     late_frames: Sequence[int] = ()
-    """Frames that came out when the trial's time was over, per direction."""
+    """Frames that arrived after the end of the trial, per direction."""
     credit_bytes: Mapping[str, int] = field(default_factory=dict)
-    """What each shaper of the lab may send at once beyond its rate, by its port."""
+    """Burst of each shaper beyond its rate [bytes], by its port."""
     dead: DeadFlows | None = None
-    """Flows of which nothing arrived."""
+    """Flows of which no frame arrived."""
     begun_again: Sequence[str] = ()
-    """Ports of which a queue's counters began again."""
+    """Ports on which a queue's counters were reset."""
 
 
 def judge(result: LoadResult, goal_ratio: float, seen: LoadReadings) -> Verdict:
-    """Return what limited a trial whose loss should be at most `goal_ratio`, with what else lost much.
+    """Return the limit of a trial whose loss goal is `goal_ratio`, and name other places of large losses.
 
-    A shaper that is at its rate comes first: its own counters show that no more could pass, also where its queue took
-    up the rest and nothing was lost. The host explains as many frames as were due while it held threads up, and as many
-    again that came in one burst afterwards, but nothing that was dropped by a decision, or as often while all was calm.
-    Beyond that the cause is looked for where the frames were lost. A load above the generator's ceiling cannot be
-    sent, whatever disturbed the host meanwhile, and a receiver that takes all it can may be why frames were lost
-    before it.
+    A shaper at its rate takes precedence: its counters show that it could not pass more, even if its queue absorbed the
+    excess without loss. The host explains as many losses as there were frames due during its stalls, and the same
+    number again in the burst that follows. The host does not explain deliberate drops, nor losses that are equally
+    frequent without stalls. Otherwise the cause is determined at the place of the loss. A load above the generator's
+    ceiling cannot be sent, with or without host disturbances; a receiver at its ceiling may cause losses before it.
     """
     drops = merged(drop for balance in seen.balances for drop in balance.drops)
     worst = worst_of(drops, result.lost_frames)
@@ -158,9 +159,9 @@ def _cause(result: LoadResult, goal_ratio: float, seen: LoadReadings, worst: Dro
 
 
 def _in_stalls(result: LoadResult) -> bool:
-    """Tell whether frames were lost because of stalls: at least twice as often as while all was calm.
+    """Whether stalls caused the losses: the loss ratio is at least twice that of the undisturbed part.
 
-    True also where too little was calm to tell.
+    The result is also true if the undisturbed part is too short for a conclusion.
     """
     if _too_short(result) is not None:
         return True
@@ -169,7 +170,7 @@ def _in_stalls(result: LoadResult) -> bool:
 
 
 def _too_short(result: LoadResult) -> Caveat | None:
-    """Return that the calm part of a trial was too short to tell the device's loss from that of stalls."""
+    """Return a caveat if the undisturbed part is too short to tell the device's losses from losses caused by stalls."""
     calm_frames = result.calm_frames or 0
     if calm_frames * result.loss_ratio >= FEWEST_LOST:
         return None
@@ -177,7 +178,7 @@ def _too_short(result: LoadResult) -> Caveat | None:
 
 
 def _shaped(result: LoadResult, shaped: Suspect, worst: Drop | None) -> Verdict:
-    """Return the verdict where a shaper let no more through: it lost the rest, or its queue took that up."""
+    """Return the verdict if a shaper limited the rate: it dropped the excess, or its queue absorbed it."""
     if not result.lost_frames:
         late = CameLate(late_frames=result.late_frames or 0, offered_frames=result.offered_frames)
         return Verdict(Limit.SHAPER, (shaped.seen, late), AtPort(port=shaped.shaper.place), shaped.doubt)
@@ -187,7 +188,7 @@ def _shaped(result: LoadResult, shaped: Suspect, worst: Drop | None) -> Verdict:
 
 
 def _dead(result: LoadResult, dead: DeadFlows, worst: Drop | None) -> Verdict:
-    """Return the verdict where single flows lost everything."""
+    """Return the verdict if individual flows lost all frames."""
     seen = FlowsLost(
         flows=dead.flows,
         dead=len(dead.flows),
@@ -201,7 +202,8 @@ def _dead(result: LoadResult, dead: DeadFlows, worst: Drop | None) -> Verdict:
 
 
 def _decided(result: LoadResult, worst: Drop) -> Verdict:
-    """Return the verdict where frames were dropped, or changed, by a decision and for no want of time or room."""
+    """Return the verdict for frames that were damaged, or dropped deliberately, not for lack of time or buffer
+    space."""
     if worst.reason == DAMAGED:
         damaged = FramesDamaged(frames=worst.frames, lost_frames=result.lost_frames)
         return Verdict(Limit.DAMAGE, (damaged,), worst.place)
@@ -230,13 +232,14 @@ def _generator(result: LoadResult, seen: LoadReadings) -> Verdict:
 
 
 def _waited(result: LoadResult, threads: Sequence[Thread]) -> Caveat | None:
-    """Return that a sender waited for its CPU for half as long as the frames take that it left out, or longer."""
+    """Return a caveat if a sender waited for its CPU for at least half of the time that sending the unsent frames
+    takes."""
     wait_ratio = max((one.waited for one in threads if one.role == "generator"), default=0.0)
     return GeneratorWaited(wait_ratio=wait_ratio) if 2 * wait_ratio >= result.unsent_ratio else None
 
 
 def _at_receivers_ceiling(result: LoadResult, ceilings: Ceilings, found: Verdict) -> Verdict | None:
-    """Return the verdict where as much arrived as the receiver can take; None: it could have taken more."""
+    """Return the verdict if the receiver was at its ceiling; None if it was not."""
     ceiling = ceilings.receiver_fps
     if ceiling is None or result.forwarded_fps < AT_CEILING_RATIO * ceiling:
         return None
@@ -247,8 +250,8 @@ def _at_receivers_ceiling(result: LoadResult, ceilings: Ceilings, found: Verdict
 def _host(
     result: LoadResult, worst: Drop | None, cpus: Sequence[CpuUse], threads: Sequence[Thread]
 ) -> Verdict:
-    """Return the verdict where the host was disturbed: with the place, if a thread waited there for its CPU."""
-    # A counter that tells of more than is missing tells of other frames as well.
+    """Return the verdict if the host was disturbed; it names a place if a thread waited for its CPU there."""
+    # A counter that exceeds the missing frames includes other traffic.
     if worst is not None and worst.frames <= result.lost_frames <= worst.frames * 2:
         thread = _taking_in(worst, threads)
         short = starved_guest(result, worst, cpus, threads)
@@ -261,7 +264,7 @@ def _host(
 
 
 def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Sequence[Thread]) -> Verdict:
-    """Return the verdict where most frames were lost at one place: its thread, its CPU, or the place alone."""
+    """Return the verdict if most of the lost frames were lost at one place: a thread, a CPU, or only the place."""
     lost = _lost(result, worst)
     guest = guest_verdict(result, worst, lost, cpus, threads)
     if guest is not None:
@@ -289,7 +292,7 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
 
 
 def _taking_in(worst: Drop, threads: Sequence[Thread]) -> Thread | None:
-    """Return the thread that takes frames in at a port, if what was lost there is what it had no time for."""
+    """Return the thread that receives frames on a port, if frames were lost there because of overruns; else None."""
     if worst.reason not in OVERRUNS:
         return None
     return next(
@@ -303,19 +306,20 @@ def _lost(result: LoadResult, worst: Drop) -> LostAt:
 
 
 def _foreign(result: LoadResult, worst: Drop) -> Caveat | None:
-    """Return that a counter tells of more than is missing; None: it does not."""
+    """Return a caveat if a counter exceeds the missing frames; else None."""
     if worst.frames <= result.lost_frames:
         return None
     return OthersDropped(place=worst.place, dropped_frames=worst.frames, lost_frames=result.lost_frames)
 
 
 def _uncounted(begun_again: Sequence[str]) -> Caveat | None:
-    """Return that drops of queues are not known; None: they are."""
+    """Return a caveat if drop counters of queues were reset; else None."""
     return QueueBeganAgain(places=tuple(begun_again)) if begun_again else None
 
 
 def _unexplained(result: LoadResult, balances: Sequence[Balance], worst: Drop | None) -> Verdict:
-    """Return the verdict where no one place lost most: several did, or no counter tells."""
+    """Return the verdict if no single place accounts for most of the lost frames: they were lost at several places, or
+    no drop counter accounts for them."""
     missing = sum(max(0, balance.unexplained_frames) for balance in balances)
     if worst is not None and 2 * missing < result.lost_frames:
         return Verdict(Limit.HOP, (_lost(result, worst),), worst.place, CauseUnsure(code="several-places"))

@@ -1,1 +1,1 @@
-"""Programs of the user's own: what they run as, what their output says, and one trial of them."""
+"""Trials of user programs: command lines, values in their output, and the trial itself."""

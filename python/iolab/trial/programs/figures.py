@@ -1,6 +1,6 @@
-"""Numbers in the output of a program: by JSONPath, by a regular expression, from a column of CSV. Pure.
+"""Extract values from a program's output: by JSONPath, regular expression, or CSV column. Pure.
 
-Units as programs write them behind their numbers become the unit that a figure is declared in.
+Units that a program prints after its numbers are converted to the declared unit of the figure.
 """
 
 import csv
@@ -15,6 +15,7 @@ from jsonpath import JSONPathEnvironment
 from jsonpath.exceptions import JSONPathError
 
 from iolab.experiment.model.measures import Figure
+from iolab.locale import Phrase, Text
 from iolab.messages.programs import (
     FigureAbsent,
     FigureAbsentErrors,
@@ -28,35 +29,36 @@ from iolab.trial.measurement import Failed
 from iolab.untrusted_json import read_untrusted
 
 SEARCH_LIMIT_S = 10.0
-"""Of one regular expression in at most 4 MiB: beyond it the expression goes back again and again."""
+"""Time limit for one regular expression on at most 4 MiB [s]; longer searches are caused by backtracking."""
 MOST_VALUES = 1_000_000
-"""Of one figure in one output."""
+"""Maximum number of values of one figure in the output of one program."""
 SHOWN = 200
-"""Characters of an output that messages show."""
+"""Maximum number of output characters in messages."""
 _BEHIND = re.compile(r"[ \t]?(?:%|[^\W\d_]+(?:/[^\W\d_]+)?)?")
-"""The text after a number that may be its unit."""
+"""Pattern of the text after a number that may be the number's unit."""
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
-"""A number as programs write it for programs: ASCII digits, one decimal point, no separators."""
+"""Machine-readable number: ASCII digits, one decimal point, no separators."""
 _APART = "['\u2019\u00a0\u202f\u2009]"
-"""Signs between thousands, comma excepted."""
+"""Thousands separators other than the comma."""
 _GOES_ON = re.compile(rf"\d|[._]\d|{_APART}\d{{3}}(?!\d)|[eE][-+]?\d|[xX][0-9a-fA-F]")
-"""What follows a group that ends within a number."""
+"""Pattern of the text after a match group if the group ends inside a number."""
 _BEGAN = re.compile(
     rf"\d[._]?\Z|\d{_APART}\Z|\d[eE][-+]?\Z"
     r"|(?:\A|[\s=:(\[{,;\"'|<>~])(?:[-\u2212\u2013]\.?|\.)\Z"
 )
-"""What precedes a group that begins within a number, its sign included. A minus after a letter or digit is a dash."""
+"""Text before a match group that shows that the group starts inside a number or after its sign; a minus after a letter
+or digit is a dash."""
 _LAST_THOUSANDS = re.compile(r"0\d\d(?!\d)")
-"""Digits in threes after a blank that no number begins with: 1 000. Others, 1 234, may be two columns."""
+"""Three digits with a leading 0 after a blank, as in 1 000, which cannot start a number; 1 234 may be two columns."""
 _DOTTED = re.compile(r"[0-9.]{0,64}\Z"), re.compile(r"[0-9.]{0,64}")
 _PARTS = re.compile(r"\.?[0-9]+(?:\.[0-9]+){2,}\.?")
-"""Digits with two dots or more: a version or an address, whose parts are numbers of their own."""
+"""Digits with two or more dots: a version or an address, whose parts are separate numbers."""
 _THOUSANDS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{3})+")
-"""Digits in threes, as some languages write thousands."""
+"""Digits in groups of three, as in locales with dots as thousands separators."""
 _AROUND = re.compile(r"\S{0,16}\Z"), re.compile(r"\S{0,16}")
-"""Text before and after a number that messages show with it."""
+"""Patterns of the text before and after a number; messages show the number with this text."""
 _CONTEXT = 256
-"""Characters around a match that decide whether its pattern asks for a comma."""
+"""Number of characters around a match for deciding whether its pattern requires a comma."""
 _PATHS = JSONPathEnvironment(strict=True)
 _TIMES = {
     spelling: Decimal(one)
@@ -86,30 +88,30 @@ _EVENT_RATES = {"1/s": Decimal(1)} | {
     for prefix in prefixes
     for spelling in ("ops", "op/s", "ops/s", "ops/sec", "iops", "IOPS", "req/s", "pps", "qps", "tps", "rps")
 }
-"""Events per second with a letter for thousands. Without one their words are no unit: 5 ops may be a count."""
+"""Events per second with a letter for thousands; without a letter the words are not a unit: 5 ops may be a count."""
 _SHORT_BITS = {
     f"{prefix}b{per}": prefix for prefix in ("", "k", "K", "M", "G", "T") for per in ("/s", "/sec")
 }
-"""Bits per second for some programs, bytes for others: never taken for another unit."""
+"""Spellings that mean bits per second in some programs and bytes in others; they are never converted."""
 _SHARES = {"ratio": Decimal(1), "%": Decimal("0.01")}
 _FAMILIES = (_TIMES, _BIT_RATES, _SHARES, _COUNTS, _EVENT_RATES)
-"""Units that can be converted. Bytes are not among them: MB is 10^6 bytes for one program, 2^20 for another."""
+"""Units that can be converted; bytes are excluded: MB is 10^6 bytes in one program, and 2^20 bytes in another."""
 _BYTES = {
     f"{prefix}{spelling}{per}": f"{prefix.upper()}B{per and '/s'}"
     for prefix in ("", "k", "K", "M", "G", "T", "Ki", "Mi", "Gi", "Ti")
     for spelling in ("B", "byte", "bytes", "Byte", "Bytes")
     for per in ("", "/s", "/sec", "ps")
 }
-"""Spellings of bytes and of bytes per second to one spelling of each."""
+"""Standard spelling for each way to write bytes and bytes per second."""
 _DISTINCT: tuple[Mapping[str, object], ...] = (_TIMES, _BIT_RATES, _SHARES, _BYTES, _EVENT_RATES, _SHORT_BITS)
-"""Families of which a unit is recognised after a number. A count has no unit, or a letter for thousands."""
+"""Unit families that are recognised after a number; a count has no unit, or a letter for thousands."""
 _ALSO_WORDS = frozenset({"m", "h"})
-"""Units of time that mean something else more often."""
+"""Time units that are ordinary words more often than units."""
 _EXACT = Context(prec=100)
 
 
 def path_trouble(path: str) -> str | None:
-    """Return what is wrong with a JSONPath; None: nothing."""
+    """Return the error in a JSONPath; None if it is valid."""
     try:
         _PATHS.compile(path)
     except JSONPathError as error:
@@ -117,24 +119,24 @@ def path_trouble(path: str) -> str | None:
     return None
 
 
-def pattern_trouble(pattern: str) -> str | None:
-    """Return what is wrong with a regular expression; None: nothing."""
+def pattern_trouble(pattern: str) -> Text | None:
+    """Return the error in a regular expression; None if it is valid."""
     try:
         compiled = _compiled(pattern)
     except regex.error as error:
         return str(error)
     if "value" not in compiled.groupindex and (compiled.groups != 1 or "unit" in compiled.groupindex):
-        return f"{compiled.groups} groups"
+        return Phrase("trial.count-of-groups", count=compiled.groups)
     return None
 
 
 def figures_in(output: str, figures: Mapping[str, Figure], errors: str = "") -> dict[str, tuple[float, ...]]:
-    """Return the numbers of each figure: one, or of a figure `per_line` all, in order.
+    """Return the values of each figure: a single value, or all values in order for a `per_line` figure.
 
-    `errors` is the standard error of the program: a message about a missing figure shows its end.
+    `errors` is the program's standard error, whose end is shown if a figure is missing.
 
     Raises:
-        Failed: a figure is absent, is there several times, or is no number.
+        Failed: a figure is missing, occurs several times, or is not a number.
     """
     found: dict[str, tuple[float, ...]] = {}
     for name, figure in figures.items():
@@ -193,7 +195,8 @@ def _cut(name: str, match: "regex.Match[str]", output: str) -> FigureCut:
 
 
 def _in_unit(name: str, declared: str, match: "regex.Match[str]", output: str) -> object:
-    """Return the number of a match in its figure's unit: programs write us, ms or s as the number is small or large."""
+    """Return the number in a match, converted to the unit of the figure; programs print us, ms or s depending on the
+    size."""
     group = _group(match)
     if match[group] is None:
         return None
@@ -217,10 +220,10 @@ def _group(match: "regex.Match[str]") -> str | int:
 
 
 def _is_cut(match: "regex.Match[str]", output: str, ended: int) -> bool:
-    """Whether the group of a match is a part of a longer number; the match before it ended at `ended`.
+    """Whether the group of a match is only a part of a longer number; the previous match ended at `ended`.
 
-    A comma between two digits is taken for a part of a number, unless the pattern asks for a comma there, or the
-    match before it had the comma: then it separates columns.
+    A comma between two digits counts as part of a number, unless the pattern requires a comma there or the previous
+    match contains the comma: it then separates columns.
     """
     begin, end = match.span(_group(match))
     text = match[_group(match)]
@@ -248,7 +251,7 @@ def _is_cut(match: "regex.Match[str]", output: str, ended: int) -> bool:
 
 
 def _asks(match: "regex.Match[str]", output: str, at: int) -> bool:
-    """Whether the pattern of a match no longer finds the same number with another character at one place."""
+    """Whether the pattern requires a character: if it is replaced, the pattern no longer matches the same number."""
     first = max(0, min(match.start(), at) - _CONTEXT)
     last = max(match.end(), at + 1) + _CONTEXT
     other = f"{output[first:at]}x{output[at + 1 : last]}"
@@ -260,17 +263,19 @@ def _asks(match: "regex.Match[str]", output: str, at: int) -> bool:
 def _column(name: str, output: str) -> Iterable[object]:
     rows = csv.DictReader(io.StringIO(output.strip("\n")), skipinitialspace=True)
     if name not in (rows.fieldnames or ()):
-        raise ValueError(f"no column {name}; the columns are {', '.join(map(str, rows.fieldnames or ()))}")
+        raise ValueError(
+            Phrase("trial.csv-column-absent", name=name, columns=[*map(str, rows.fieldnames or ())])
+        )
     if (rows.fieldnames or []).count(name) > 1:
-        raise ValueError(f"several columns are called {name}")
+        raise ValueError(Phrase("trial.csv-column-twice", name=name))
     for row in rows:
         if None in row:
-            raise ValueError(f"line {rows.line_num} has more values than there are columns")
+            raise ValueError(Phrase("trial.csv-line-too-long", line=rows.line_num))
         yield row[name]
 
 
 def _number(name: str, value: object) -> float:
-    """Return a value as a number: JSON's own, or a text that is one."""
+    """Return a value as a number: a JSON number, or text that is a number."""
     number = float("nan")
     match value:
         case bool():
@@ -292,7 +297,7 @@ def _compiled(pattern: str) -> "regex.Pattern[str]":
 
 
 def _is_part(output: str, begin: int, end: int) -> bool:
-    """Whether a group is a whole part of a version or an address: 12 of 6.12.95, 1 of 198.18.0.1."""
+    """Whether a group is a complete part of a version or an address, such as 12 in 6.12.95, or 1 in 198.18.0.1."""
     before, after = _DOTTED
     ahead, behind = before.search(output, max(0, begin - 64), begin), after.match(output, end)
     left, right = ahead[0] if ahead else "", behind[0] if behind else ""
@@ -302,7 +307,7 @@ def _is_part(output: str, begin: int, end: int) -> bool:
 
 
 def scaled(number: str, written: str, declared: str) -> str | None:
-    """Return a number that was written with one unit in another one, exactly; None: one is not the other's."""
+    """Convert a number exactly from its printed unit to the declared one; None if the units are not convertible."""
     if written == declared:
         return number
     for family in _FAMILIES:
@@ -317,8 +322,8 @@ def scaled(number: str, written: str, declared: str) -> str | None:
 def is_other(behind: str, declared: str) -> bool:
     """Whether the text after a number is a unit other than the declared one.
 
-    A letter for thousands, or the unit of another family (bytes after a count), must follow without a blank or have
-    several letters: in "3 k" and "3 s" it may be a word. Declared units that iolab does not know are not judged.
+    A letter for thousands, or a unit of a different family (bytes after a count), must follow without a blank or have
+    several letters: in "3 k" and "3 s" it may be a word. Unknown declared units are not checked.
     """
     word = behind.lstrip(" \t")
     attached = word == behind

@@ -1,4 +1,4 @@
-"""One trial of a program of the user's own, with its servers beside it."""
+"""Run one trial of a user program, with its servers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -34,37 +34,37 @@ from iolab.trial.programs.running import (
 from iolab.trial.programs.verdict import Line, Ran, ServiceRan, judge, lines_of
 
 SCHEMA = 1
-"""Version of the raw samples."""
+"""Schema version of the raw samples."""
 ID = "program"
-"""Of the process that measures; those of servers follow it."""
+"""Process ID of the measuring program in the agent; process IDs of servers are derived from this ID."""
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """What a trial read."""
+    """Data read in a trial."""
 
     measure: CommandMeasure
-    """What was asked for."""
+    """Measure."""
     program: tuple[Running, ProcessEnded]
-    """The one that measures, and how it ended."""
+    """Measuring program, and how it exited."""
     servers: tuple[tuple[Running, ProcessEnded], ...]
-    """Those beside it."""
+    """Servers, and how each of them exited."""
     values: Mapping[str, Sequence[float]]
-    """The numbers of each figure, in the order in which they were printed."""
+    """Values of each figure, in output order."""
     work: tuple[Looked, Looked]
-    """Of the computers, before and after."""
+    """CPU work on the hosts before and after the trial."""
     lines: tuple[Line, ...]
-    """Of the lab."""
+    """Ports of the lab that send into an emulated link of known rate."""
     ports: Sequence[Port]
-    """Of the lab."""
+    """Ports of the lab."""
 
 
 def measure_command(site: Site, measure: CommandMeasure) -> Programs:
-    """Measure once.
+    """Run one trial.
 
     Raises:
-        TrialFailed: a program did not do its part, or its output has not the figures; nothing goes on running.
-        AgentError: an agent is gone.
+        TrialFailed: a program failed, or its output lacks a figure; no program is left running.
+        AgentError: the connection to an agent is lost.
     """
     agents = {id(one): one for one in _agents(site, measure)}.values()
     own = f"{ID}-{blake2b(site.part.encode(), digest_size=4).hexdigest()}" if site.part else ID
@@ -100,7 +100,7 @@ def measure_command(site: Site, measure: CommandMeasure) -> Programs:
 
 
 def conclude_command(evidence: Programs, readings: Readings) -> Measured:
-    """Conclude from what the programs printed, and from the counters read meanwhile."""
+    """Derive the result from the programs' output and the counters during the trial."""
     measure, ended = evidence.measure, evidence.program[1]
     took_ns = ended.end_ns - ended.begin_ns
     ran = [_ran(*one) for one in (evidence.program, *evidence.servers)]
@@ -144,7 +144,7 @@ def _ran(running: Running, ended: ProcessEnded) -> Ran:
 
 
 def _services(before: Looked, after: Looked, took_ns: int, ports: Sequence[Port]) -> Iterator[ServiceRan]:
-    """Yield what the lab's services did while a program ran, on the computers whose work was looked at."""
+    """Yield the CPU use of the lab's services while a program ran, on the hosts whose CPU work was read."""
     for kernel, work in after.items():
         for one in helpers_between(before[kernel], work) if kernel in before else ():
             machine, dot, name = one.name.partition(".")
@@ -165,9 +165,9 @@ def _services(before: Looked, after: Looked, took_ns: int, ports: Sequence[Port]
 
 
 def _of_time(cpu_ns: int, span_ns: int, looked_ns: int) -> float:
-    """Return CPU time for each second of a program, of what was counted over a longer time.
+    """Return CPU time per second of a program's run, from a count over a longer time [CPUs].
 
-    What worked all of that time had no more than a CPU in the program's either.
+    If one CPU could have used all this time within the longer time, the result is at most one CPU.
     """
     return min(cpu_ns / span_ns, max(1.0, cpu_ns / looked_ns))
 
@@ -180,12 +180,12 @@ def _figures(measure: CommandMeasure, values: Mapping[str, Sequence[float]]) -> 
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Return the mean of numbers as they were printed, in decimal: that of one number is the number."""
+    """Return the decimal mean of printed numbers; the mean of one number is exactly that number."""
     return float(sum(Decimal(repr(value)) for value in values) / len(values))
 
 
 def _own(ended: ProcessEnded) -> tuple[Metric, ...]:
-    """Return what iolab itself saw of the program."""
+    """Return iolab's own metrics of the program: elapsed time and CPU time."""
     return (
         Metric.of("elapsed_s", (ended.end_ns - ended.begin_ns) / 1e9),
         Metric.of("cpu_user_s", ended.cpu_user_ns / 1e9),
@@ -194,7 +194,7 @@ def _own(ended: ProcessEnded) -> tuple[Metric, ...]:
 
 
 def _series(evidence: Programs, readings: Readings) -> tuple[Series, ...]:
-    """Return the figures that are over time, on the time of the counters of the program's kernel."""
+    """Return the figures over time as series, on the clock of the program's kernel."""
     running, ended = evidence.program
     begin_ns = after_begin_ns(readings, running.home.kernel, ended.begin_ns)
     return tuple(
@@ -209,7 +209,7 @@ def _series(evidence: Programs, readings: Readings) -> tuple[Series, ...]:
 
 
 def _raw(measure: CommandMeasure, ended: ProcessEnded, served: Sequence[ProcessEnded]) -> dict[str, Json]:
-    """Return what the programs wrote, for the samples folder."""
+    """Return the programs' output for the samples folder."""
     return {
         "schema": SCHEMA,
         "program": _wrote(ended),

@@ -1,4 +1,4 @@
-"""Programs of a measure on a standing lab: started, made ready, waited for and stopped, whatever they do."""
+"""Run a measure's programs in a lab: start them, wait for readiness and exit, and stop them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,15 +21,15 @@ from iolab.trial.measurement import Failed
 from iolab.trial.programs.words import argv_of, environment_of, filler, name_of
 
 START_MS = 30_000
-"""Until a program is started; an emulated guest takes a second, on a busy host ten."""
+"""Timeout for starting a program [ms]; an emulated guest takes one second, or ten on a busy host."""
 GRACE_MS = 2_000
-"""From the signal to end, to the one that kills."""
+"""Time between SIGTERM and SIGKILL [ms]."""
 CAPTURE_BYTES = 4 << 20
-"""Of each output, what is kept."""
+"""Maximum number of bytes kept of each output."""
 SHOWN = 500
-"""Characters of an output that messages show."""
+"""Maximum number of output characters in messages."""
 MARK = "IOLAB_PROGRAMS"
-"""In the environment of every program: what has it afterwards has forked away."""
+"""Environment variable of every program; it identifies processes that have left their process group by forking."""
 SWEEP = """
 count=0
 for one in $(grep -lsz "^$0=$1\\$" /proc/[0-9]*/environ); do
@@ -38,56 +38,56 @@ for one in $(grep -lsz "^$0=$1\\$" /proc/[0-9]*/environ); do
 done
 echo $count
 """
-"""Kills what has the mark, and prints how many processes that were."""
+"""Script that kills processes with the variable MARK and prints how many there were."""
 POLL = ("sh", "-c", 'until "$@" >/dev/null 2>&1; do sleep 0.02; done', "sh")
-"""Tries a command until it succeeds."""
+"""Script that repeats a command until it succeeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What an agent says of a program that was not ready."""
+    """Agent's report on a program that was not ready."""
 
     output: str = ""
-    """What it wrote."""
+    """Output of the program."""
     exit_status: int | None = None
-    """How it ended; None: by `signal`, or it did not begin."""
+    """Exit status; None: ended by `signal`, or not started."""
     signal: int | None = None
-    """What ended it."""
+    """Signal that ended the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A program of a measure, at its place."""
+    """A program of a measure on its machine."""
 
     program: Program
-    """As it was written."""
+    """Program in the experiment file."""
     agent: Agent
-    """Of the kernel."""
+    """Agent of the kernel."""
     home: Home
-    """Where it runs."""
+    """Location of the program."""
     id: str
-    """Of its process."""
+    """Process ID in the agent."""
     argv: tuple[str, ...]
-    """What is run."""
+    """Command."""
     environment: dict[str, str]
-    """Added to its environment."""
+    """Additional environment variables."""
     fill: Callable[[str], str]
-    """Puts addresses in the place of names."""
+    """Function that replaces names with addresses."""
     part: str = ""
-    """Name of its measure where others are taken at once with it; empty: it is alone."""
+    """Name of the measure if other measures run in parallel; empty otherwise."""
 
     @property
     def name(self) -> str:
-        """Return what it is called in messages."""
+        """Return the program's name in messages."""
         return name_of(self.program)
 
 
 @contextmanager
 def placed(site: Site, measure: CommandMeasure, program: Program, name: str) -> Iterator[Running]:
-    """Give a program a folder and its words; in the end it does not run any more, and the folder is gone.
+    """Yield a program with its folder and command line; finally stop the program and delete the folder.
 
     Raises:
-        AgentError: the agent refused it, or is gone.
+        AgentError: the agent refused the request, or is lost.
     """
     home = site.topology.homes[program.on]
     agent, fill = site.agent_of(home.kernel), filler(measure, program, site.topology)
@@ -109,8 +109,8 @@ def start(running: Running, ready: Ready = Ready(), within_ms: int = START_MS) -
     """Start a program and wait until it is ready.
 
     Raises:
-        Failed: it is not there, ended before, or was not ready in time.
-        AgentLost: the agent is gone.
+        Failed: the program does not exist, ended early, or was not ready in time.
+        AgentLost: the agent is lost.
     """
     try:
         running.agent.start(
@@ -129,11 +129,11 @@ def start(running: Running, ready: Ready = Ready(), within_ms: int = START_MS) -
 
 
 def wait(running: Running, timeout_ms: int) -> ProcessEnded:
-    """Wait for a program to end.
+    """Wait for a program to exit.
 
     Raises:
-        Failed: it went on beyond its time; it is killed.
-        AgentLost: the agent is gone.
+        Failed: the program exceeded its time and was killed.
+        AgentLost: the agent is lost.
     """
     try:
         return running.agent.wait(running.id, timeout_ms)
@@ -150,10 +150,10 @@ def wait(running: Running, timeout_ms: int) -> ProcessEnded:
 
 
 def stop(running: Running) -> ProcessEnded:
-    """Stop a server that should still run.
+    """Stop a server that should still be running.
 
     Raises:
-        Failed: it ended by itself, and not well.
+        Failed: the server had already exited with an error.
     """
     try:
         ended = running.agent.wait(running.id, 0)
@@ -171,9 +171,9 @@ def stop(running: Running) -> ProcessEnded:
 
 
 def sweep(agent: Agent, part: str = "") -> int:
-    """Kill what programs of a measure left behind by forking away from their groups; return how many that were.
+    """Kill processes of a measure that left their process group by forking; return their number.
 
-    `part` names the measure where others are taken at once with it.
+    `part` is the measure's name if other measures run in parallel.
     """
     with suppress(AgentError, ValueError):
         return int(agent.run(("sh", "-c", SWEEP, MARK, _mark(agent, part))).stdout)
@@ -181,17 +181,23 @@ def sweep(agent: Agent, part: str = "") -> int:
 
 
 def how(ended: ProcessEnded) -> str:
-    """Return how a program ended: status 1, signal 9."""
-    return f"signal {ended.signal}" if ended.exit_status is None else f"status {ended.exit_status}"
+    """Return how a program ended, e.g. "status 1" or "signal 9"."""
+    return _ending(ended.exit_status, ended.signal)
+
+
+def _ending(status: int | None, signal: int | None) -> str:
+    if status is None:
+        return str(Phrase("trial.ended-by-signal", signal=signal))
+    return str(Phrase("trial.ended-with-status", status=status))
 
 
 def written(ended: ProcessEnded) -> str:
-    """Return the end of what a program wrote: its errors, else its output."""
+    """Return the end of a program's standard error or, if that is empty, of its standard output."""
     return (ended.stderr.strip() or ended.stdout.strip())[-SHOWN:]
 
 
 def record(running: Running, ended: ProcessEnded) -> CommandRecord:
-    """Return the line of commands.jsonl of a program that ran."""
+    """Return the record of a finished program for commands.jsonl."""
     return CommandRecord(
         machine=running.program.on, kernel=running.home.kernel, netns=running.home.netns,
         argv=on_cpus(running.argv, running.home.cpus), undo=None,
@@ -208,14 +214,14 @@ def _mark(agent: Agent, part: str) -> str:
 
 
 def _first(ready: Ready) -> Json:
-    """Return what the agent itself waits for."""
+    """Return the readiness condition that the agent checks."""
     if ready.listens is not None:
         return {"kind": "listening", "protocol": ready.protocol, "port": ready.listens}
     return None if ready.prints is None else {"kind": "output", "contains": ready.prints}
 
 
 def _not_begun(running: Running, error: Refused, within_ms: int) -> Failure:
-    """Return why a program was not ready, as the agent says it."""
+    """Return the reason why a program was not ready, as the agent reported it."""
     seen = decode(
         Seen, error.data or {}, Phrase("agent.refusal-of", method="process.start"), agent=running.agent.name
     )
@@ -225,8 +231,7 @@ def _not_begun(running: Running, error: Refused, within_ms: int) -> Failure:
         return _not_ready(running, within_ms, said)
     if seen.exit_status is None and seen.signal is None:
         return ProgramFault(code="program-not-started", **where, said=str(error))
-    ended = f"signal {seen.signal}" if seen.exit_status is None else f"status {seen.exit_status}"
-    return ProgramEndedEarly(**where, ended=ended, said=said)
+    return ProgramEndedEarly(**where, ended=_ending(seen.exit_status, seen.signal), said=said)
 
 
 def _not_ready(running: Running, within_ms: int, said: str) -> ProgramNotReady:
@@ -241,6 +246,6 @@ def _stopped(running: Running) -> ProcessEnded:
 
 
 def _quietly(agent: Agent, method: str, params: dict[str, Json]) -> None:
-    """Take something away that may be gone already."""
+    """Call a clean-up method of the agent and ignore errors, because the object may already be deleted."""
     with suppress(AgentError):
         agent.call(method, params)

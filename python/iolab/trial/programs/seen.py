@@ -1,4 +1,4 @@
-"""What threads and ports did while a program ran, from counters that were read over time. Pure."""
+"""Evaluate threads and ports during a program's run, from counter readings over time. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,28 +12,28 @@ from iolab.units import NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class SeenThread:
-    """A thread of a program, between the first and the last time that it was read."""
+    """Times of a program's thread between its first and its last reading."""
 
     run_ns: int
-    """Time that it ran [ns]."""
+    """Run time [ns]."""
     wait_ns: int
-    """Time that it was ready, and had no CPU [ns]."""
+    """Time runnable without a CPU [ns]."""
     span_ns: int
-    """Between those times [ns]."""
+    """Time between the readings [ns]."""
 
     @property
     def run_ratio(self) -> float:
-        """Return the part of the time that it ran."""
+        """Return the share of time that the thread ran [ratio]."""
         return min(1.0, self.run_ns / max(1, self.span_ns))
 
     @property
     def wait_ratio(self) -> float:
-        """Return the part of the time that it waited for a CPU."""
+        """Return the share of time that the thread waited for a CPU [ratio]."""
         return min(1.0 - self.run_ratio, self.wait_ns / max(1, self.span_ns))
 
 
 def within(readings: Sequence[Reading], span_ns: tuple[int, int]) -> Sequence[Reading]:
-    """Return the readings that began and ended in a time [ns]."""
+    """Return the readings that started and ended within a time span [ns]."""
     begin_ns, end_ns = span_ns
     return [
         one
@@ -45,7 +45,7 @@ def within(readings: Sequence[Reading], span_ns: tuple[int, int]) -> Sequence[Re
 
 
 def seen_threads(process: str, readings: Sequence[Reading]) -> list[SeenThread]:
-    """Return the threads of a process and of what it started, as far as they were seen twice."""
+    """Return the threads of a process and its descendants, but only threads with two readings."""
     rows: dict[int, list[tuple[int, ThreadTimes]]] = {}
     for reading in readings:
         for seen in reading.observations:
@@ -59,9 +59,9 @@ def seen_threads(process: str, readings: Sequence[Reading]) -> list[SeenThread]:
 
 
 def passed_bps(readings: Sequence[Reading], netns: str | None, interface: str) -> float | None:
-    """Return what a port sent from one reading to the next, the median [bit/s]; None: it was not seen twice.
+    """Return the median rate at which a port sent between readings [bit/s]; None without two readings.
 
-    A line that is full most of the time is the limit, also where one lost segment stopped everything for a while.
+    The median shows a line that was full for most of the time, even if a lost segment stopped all traffic for a while.
     """
     found = _counts(readings, netns, interface)
     rates = [
@@ -72,7 +72,7 @@ def passed_bps(readings: Sequence[Reading], netns: str | None, interface: str) -
 
 
 def carried_both_ways(readings: Sequence[Reading], netns: str | None, interface: str) -> bool | None:
-    """Whether a port received packets and sent some; None: it was not seen twice."""
+    """Whether a port received packets and sent some; None without two readings."""
     counts = [row for _, row in _counts(readings, netns, interface)]
     if len(counts) < 2:
         return None

@@ -1,6 +1,6 @@
-"""What limited a program of the user's own: a full line, a thread, its CPUs, or that it waited. Pure.
+"""Determine the limit of a user program: a full line, a thread, its CPUs, or waiting. Pure.
 
-What a program does is not known: only what had no time or room left while it ran, and what did have some.
+The program's work is unknown: the verdict depends only on which resources were exhausted while the program ran.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,64 +27,67 @@ from iolab.trial.measurement import Readings
 from iolab.trial.programs.seen import SeenThread, carried_both_ways, passed_bps, seen_threads, within
 
 FULL_RATIO = 0.9
-"""From which share of a line's rate on it was full: TCP sends unevenly, and is read ten times a second."""
+"""Minimum share of its rate at which a line is full: the share is below 1, because TCP sends unevenly and counters are
+read ten times a second [ratio]."""
 READY_RATIO = 0.9
-"""A thread that ran or waited for a CPU so much of the time had none left."""
+"""Share of time running or waiting for a CPU above which a thread is saturated [ratio]."""
 STARVED_RATIO = 0.1
-"""A thread that waited for its CPU so much of the time did not get what it needed."""
+"""Share of time waiting for a CPU above which a thread is short of CPU time [ratio]."""
 MOST_RATIO = 0.5
-"""A thread counts that was there for so much of the time; a program that ran less than that waited most of the time."""
+"""Minimum share of the trial for which an evaluated thread must exist; a program that uses less than this share of a
+CPU mostly waits [ratio]."""
 WORKED_RATIO = 0.05
-"""A service that had so much of a CPU is named beside what limited a program."""
+"""Minimum CPU use at which a service is named in addition to the limit [CPUs]."""
 UNSEEN_RATIO = 0.5
-"""From which share of a program's CPU time on that no thread was seen to use it had processes too short to be seen."""
+"""If more than this share of a program's CPU time was not used by observed threads, the program had short-lived
+processes [ratio]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A program of a trial, its own or a server."""
+    """A program of a trial: the measuring program or a server."""
 
     process: str
-    """As the counters call it."""
+    """Process name in the counters."""
     name: str
-    """What it is called in messages."""
+    """Name in messages."""
     machine: str
-    """Where it ran."""
+    """Machine of the program."""
     kernel: str
-    """Whose CPUs it had; empty: this computer's."""
+    """Kernel of the program; empty: the local host."""
     cpus: tuple[int, ...]
-    """The only ones that it may run on; empty: any."""
+    """Allowed CPUs; empty: any."""
     cpu_ns: int
-    """CPU time, with that of processes that it waited for [ns]."""
+    """CPU time including that of waited-for child processes [ns]."""
     took_ns: int
-    """How long it ran [ns]."""
+    """Run time [ns]."""
 
     @property
     def cpus_ratio(self) -> float:
-        """Return the CPU time for each second: 1 is that of one CPU."""
+        """Return the mean CPU use [CPUs]."""
         return self.cpu_ns / max(1, self.took_ns)
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceRan:
-    """A service of the lab, while a program ran that may have asked it."""
+    """A service of the lab that a program may have used."""
 
     name: str
-    """What it is called in messages."""
+    """Name in messages."""
     machine: str
-    """Where it ran."""
+    """Machine of the service."""
     cpus_ratio: float
-    """CPU time of all its processes for each second of the program."""
+    """CPU use of all processes of the service during the program's run [CPUs]."""
     busiest_ratio: float
-    """That of the process that had most."""
+    """CPU use of the service's busiest process [CPUs]."""
     threads: int
-    """How many threads that one has: with one, its time is the thread's."""
+    """Number of threads of the busiest process; with one thread, the CPU time of the process is that of the thread."""
     run_ratio: float = 0.0
-    """Part of the time that its busiest thread ran; 0: not known."""
+    """Share of time that the service's busiest thread ran [ratio]; 0: unknown."""
     wait_ratio: float = 0.0
-    """Part of the time that this thread was ready, and had no CPU."""
+    """Share of time that the busiest thread was runnable without a CPU [ratio]."""
     ports: tuple[Port, ...] = ()
-    """Of its machine; empty: not known."""
+    """Ports of the service's machine; empty: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +95,15 @@ class Line:
     """A port that sends into a link of known rate."""
 
     ref: PortRef
-    """The port."""
+    """Port reference."""
     kernel: str
-    """Whose counters it has."""
+    """Kernel that counts the port's traffic."""
     netns: str | None
-    """Its namespace there."""
+    """Network namespace."""
     interface: str
-    """Its name there."""
+    """Interface name."""
     rate_bps: float
-    """What the link carries [bit/s]."""
+    """Link rate [bit/s]."""
 
 
 def judge(
@@ -110,10 +113,11 @@ def judge(
     span_ns: tuple[int, int],
     services: Sequence[ServiceRan] = (),
 ) -> Verdict:
-    """Return what limited the first of the programs; the others are its servers. Services of the lab take part.
+    """Return the limit of the first program; the other programs are its servers. Services of the lab are included.
 
-    `span_ns` is when it began and ended, on the clock of its kernel: what was read there meanwhile counts. Clocks of
-    two kernels are never compared, so on others all of the trial does.
+    `span_ns` is the start and end of the first program on the clock of its kernel: of that kernel's readings, only
+    those within this time count. Clocks of two kernels are never compared, so on other kernels the readings of the
+    whole trial count.
     """
     home = programs[0].kernel if programs[0].kernel in readings else HERE
     own = {name: within(read, span_ns) if name == home else read for name, read in readings.items()}
@@ -141,9 +145,10 @@ def judge(
 
 
 def _may_be_asked(service: ServiceRan, programs: Sequence[Ran], own: Mapping[str, Sequence[Reading]]) -> bool:
-    """Whether a program can have waited for a service: both share a machine, or packets reached and left its machine.
+    """Whether a program may have waited for a service: they share a machine, or packets passed the service's ports
+    both ways.
 
-    Where that was not read, it can.
+    Without readings, the result is True.
     """
     if not service.ports or any(one.machine == service.machine for one in programs):
         return True
@@ -156,7 +161,8 @@ def _service_ran(service: ServiceRan) -> OwnProgramRan:
 
 
 def _service(services: Sequence[ServiceRan]) -> Verdict | None:
-    """A thread of a service without time left, or a process whose threads' times are not known."""
+    """Return a verdict if a service's thread, or a service process whose threads are unknown, is saturated; else
+    None."""
     for service in services:
         at = AtMachine(machine=service.machine)
         if service.run_ratio >= BUSY_RATIO:
@@ -177,7 +183,7 @@ def _service_thread(service: ServiceRan) -> OwnThreadRan:
 
 
 def _starved_service(services: Sequence[ServiceRan]) -> Verdict | None:
-    """A thread of a service that was ready nearly all of the time, and had no CPU for a part of it."""
+    """Return a verdict if a service's thread waited for a CPU or was nearly saturated; else None."""
     for service in services:
         found = _short_of_cpu(_service_thread(service))
         if found is not None:
@@ -190,7 +196,7 @@ def _of(own: Mapping[str, Sequence[Reading]], kernel: str) -> Sequence[Reading]:
 
 
 def _busiest(program: Ran, own: Mapping[str, Sequence[Reading]]) -> SeenThread | None:
-    """Return the thread that ran most, of those that were there most of the time."""
+    """Return the thread with the most run time among those that existed for most of the time."""
     readings = _of(own, program.kernel)
     threads = seen_threads(program.process, readings)
     lasting = [one for one in threads if one.span_ns >= MOST_RATIO * _span_ns(readings)]
@@ -228,7 +234,7 @@ def _thread(programs: Sequence[Ran], busiest: Mapping[str, SeenThread | None]) -
 
 
 def _starved(programs: Sequence[Ran], busiest: Mapping[str, SeenThread | None]) -> Verdict | None:
-    """A thread that was ready nearly all of the time, and had no CPU for a part of it."""
+    """Return a verdict if a program's thread waited for a CPU or was nearly saturated; else None."""
     for program in programs:
         thread = busiest[program.process]
         found = None if thread is None else _short_of_cpu(_ran(program, thread))
@@ -238,7 +244,7 @@ def _starved(programs: Sequence[Ran], busiest: Mapping[str, SeenThread | None]) 
 
 
 def _short_of_cpu(ran: OwnThreadRan) -> Verdict | None:
-    """Return that a thread had no CPU, or nearly no time left; None: it slept."""
+    """Return a verdict if a thread waited for a CPU or was nearly saturated; None if the thread slept too much."""
     ready_ratio = ran.busy_ratio + ran.wait_ratio
     at = AtMachine(machine=ran.machine)
     if ready_ratio < READY_RATIO:
@@ -251,9 +257,9 @@ def _short_of_cpu(ran: OwnThreadRan) -> Verdict | None:
 def _cpus(
     programs: Sequence[Ran], busiest: Mapping[str, SeenThread | None], own: Mapping[str, Sequence[Reading]]
 ) -> Verdict | None:
-    """The CPUs that a program is kept on, or all of its kernel, without time left, and a program that wanted some.
+    """Return a verdict if all CPUs allowed to a program, or all CPUs of its kernel, are busy; else None.
 
-    One that sleeps while others have all CPUs is not kept from anything.
+    A program that sleeps while other processes use all CPUs is not limited by them.
     """
     for program in programs:
         readings, thread = _of(own, program.kernel), busiest[program.process]
@@ -277,7 +283,7 @@ def _cpus(
 
 
 def _kernel_thread(programs: Sequence[Ran], own: Mapping[str, Sequence[Reading]]) -> Verdict | None:
-    """A thread of the kernel that does the soft interrupts of all, without time left."""
+    """Return a verdict if a kernel thread for soft interrupts is saturated; else None."""
     for kernel in dict.fromkeys(one.kernel for one in programs):
         readings = _of(own, kernel)
         found = kernel_threads(readings[0], readings[-1], max(1, _span_ns(readings))) if readings else ()
@@ -294,7 +300,8 @@ def _cpu_time(program: Ran) -> OwnProgramRan:
 
 
 def _in_turn(program: Ran, own: Mapping[str, Sequence[Reading]]) -> Verdict | None:
-    """Processes that each are too short to be seen, and together had a CPU's time."""
+    """Return a verdict if one CPU was used up by a succession of processes, each too short-lived to be read; else
+    None."""
     seen_ns = sum(one.run_ns for one in seen_threads(program.process, _of(own, program.kernel)))
     if program.cpus_ratio < BUSY_RATIO or seen_ns > (1 - UNSEEN_RATIO) * program.cpu_ns:
         return None
@@ -303,7 +310,8 @@ def _in_turn(program: Ran, own: Mapping[str, Sequence[Reading]]) -> Verdict | No
 
 
 def _waited(programs: Sequence[Ran], busiest: Mapping[str, SeenThread | None]) -> Verdict | None:
-    """Neither the program nor a server of it ran for half of the time."""
+    """Return the verdict that the program waited, if neither the program nor a server ran for half of the time; else
+    None."""
     own = programs[0]
     threads = {one.process: thread for one in programs if (thread := busiest[one.process]) is not None}
     if own.process not in threads:
@@ -311,7 +319,7 @@ def _waited(programs: Sequence[Ran], busiest: Mapping[str, SeenThread | None]) -
     if any(one.run_ratio + one.wait_ratio >= MOST_RATIO for one in threads.values()):
         return None
     if own.cpu_ns > 2 * threads[own.process].run_ns and own.cpus_ratio >= MOST_RATIO:
-        return None  # others of its threads or processes ran, too
+        return None  # other threads or processes of the program ran too
     said = tuple(_ran(one, threads[one.process]) for one in programs if one.process in threads)
     return Verdict(Limit.WAITING, said)
 
@@ -321,7 +329,7 @@ def _unknown(program: Ran) -> Verdict:
 
 
 def lines_of(lab: Lab, topology: Topology) -> Iterator[Line]:
-    """Give the ports of a lab that send into a link whose rate is known: that of its wire."""
+    """Yield the ports of a lab that send into an emulated link of known rate."""
     places = {port.ref: port for port in topology.ports()}
     for link in lab.links.values():
         ways = link.wire.ways(link.ends) if link.wire is not None else {}

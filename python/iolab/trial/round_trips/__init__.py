@@ -1,1 +1,1 @@
-"""Round trips on a standing lab: the agent's own programs at both ends, their figures and what limited them."""
+"""Round-trip trials: the agent's programs at both ends, their metrics and limits."""

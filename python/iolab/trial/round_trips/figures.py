@@ -1,4 +1,4 @@
-"""The figures of round trips, from the programs' reports. Pure."""
+"""Compute the metrics of round trips from the programs' reports. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,16 +13,16 @@ from iolab.trial.round_trips.requests import ProbesReport, Slice, TransactionsRe
 from iolab.units import NS_PER_S
 
 SHORT_RATIO = 0.01
-"""From which part of the intended requests on it is said that they did not leave."""
+"""Minimum share of unsent requests that causes a warning [ratio]."""
 LATE_RATIO = 0.5
-"""Requests that leave so late, of their distance, are not at equal distances."""
+"""Maximum lateness of requests, relative to their interval, at which requests count as evenly paced [ratio]."""
 NS_PER_MIN = 60 * NS_PER_S
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999}
-"""Names of the quantiles in metrics."""
+"""Quantiles by metric suffix."""
 
 
 def ping_metrics(report: ProbesReport) -> tuple[Metric, ...]:
-    """Return round-trip times, loss and disorder."""
+    """Return round-trip times, loss and reordering."""
     return (
         *_times("rtt", report.rtt_ns),
         Metric.of("loss_ratio", 1 - report.received / report.sent if report.sent else 0.0),
@@ -34,7 +34,7 @@ def ping_metrics(report: ProbesReport) -> tuple[Metric, ...]:
 
 
 def ping_warnings(measure: Ping, report: ProbesReport) -> tuple[TrialWarning, ...]:
-    """Return what makes the figures of echoes less than they seem."""
+    """Return the warnings that limit the validity of echo results."""
     found: list[TrialWarning] = []
     intended = report.sent + report.unsent + report.refused
     if report.unsent > SHORT_RATIO * intended:
@@ -63,7 +63,7 @@ def transaction_metrics(measure: RequestResponse, report: TransactionsReport) ->
 
 
 def transaction_warnings(measure: RequestResponse, report: TransactionsReport) -> tuple[TrialWarning, ...]:
-    """Return what makes the figures of transactions less than they seem."""
+    """Return the warnings that limit the validity of transaction results."""
     intended = report.transactions + report.lost + report.unsent
     if report.unsent <= SHORT_RATIO * intended:
         return ()
@@ -73,7 +73,8 @@ def transaction_warnings(measure: RequestResponse, report: TransactionsReport) -
 def trip_series(
     name: str, report: ProbesReport | TransactionsReport, begin_ns: int, source: str
 ) -> tuple[Series, ...]:
-    """Return the mean and longest time per slice, and how many ended per second; `begin_ns` on the trial's time."""
+    """Return mean and maximum time per slice, and completions per second; `begin_ns` is the start of the slices on the
+    trial's time axis."""
     ended = [
         (begin_ns + at * report.slice_ns, each) for at, each in enumerate(report.slices, 1) if each.count
     ]
@@ -92,7 +93,7 @@ def _rates(slices: Sequence[Slice], slice_ns: int, begin_ns: int) -> list[tuple[
 
 
 def _times(name: str, found: Histogram) -> Iterator[Metric]:
-    """Yield least, quantiles, mean and longest; nothing where nothing was timed."""
+    """Yield quantiles, mean, minimum and maximum; yield nothing if no round trip was timed."""
     if not found.count or found.min is None or found.max is None:
         return
     for word, share in QUANTILES.items():
@@ -103,6 +104,6 @@ def _times(name: str, found: Histogram) -> Iterator[Metric]:
 
 
 def _responsiveness(found: Histogram) -> Iterator[Metric]:
-    """Yield the round trips that fit one after the other into a minute."""
+    """Yield the number of sequential round trips per minute."""
     if found.count and found.sum:
         yield Metric.of("round_trips_per_min", NS_PER_MIN * found.count / found.sum)

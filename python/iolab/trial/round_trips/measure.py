@@ -1,4 +1,5 @@
-"""A trial of round trips: both ends run, the report read, figures, series and verdict made of it."""
+"""Run a trial of round trips: run programs at both ends, and derive metrics, series and the verdict from their
+report."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,55 +30,55 @@ from iolab.trial.round_trips.requests import Found, ProbesReport, TransactionsRe
 from iolab.trial.round_trips.verdict import judge, judge_echoes
 
 SCHEMA = 1
-"""Version of the raw samples."""
+"""Schema version of the raw samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trips(Generic[Found]):
-    """What a trial read."""
+    """Data read in a trial."""
 
     asking: Endpoint
-    """The end that asked."""
+    """Requesting end."""
     answering: Endpoint
-    """The end that answered."""
+    """Answering end."""
     done: Done
-    """The programs at both ends."""
+    """Programs at both ends."""
     report: Found
-    """Of the end that asked."""
+    """Report of the requesting end."""
     work: tuple[Looked, Looked]
-    """Of the computers, before and after."""
+    """CPU work on the hosts before and after the trial."""
 
 
 @dataclass(frozen=True, slots=True)
 class Echoes:
-    """What a trial of echoes read, and where these went."""
+    """Data read in a trial of echoes, and the paths of the echoes."""
 
     measure: Ping
-    """What was asked for."""
+    """Measure."""
     trips: Trips[ProbesReport]
-    """What was read."""
+    """Data read."""
     ways: Sequence[Way]
-    """There and back."""
+    """Forward and return path."""
     lab: Lab
-    """As resolved for the cell."""
+    """Lab resolved for the cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """What a trial of transactions read."""
+    """Data read in a trial of transactions."""
 
     measure: RequestResponse
-    """What was asked for."""
+    """Measure."""
     trips: Trips[TransactionsReport]
-    """What was read."""
+    """Data read."""
 
 
 def measure_ping(site: Site, measure: Ping) -> Echoes:
-    """Measure once.
+    """Run one trial of echoes.
 
     Raises:
-        TrialFailed: a program did not do its part, or nothing was answered.
-        AgentError: an agent is gone.
+        TrialFailed: a program failed, or no request was answered.
+        AgentError: the connection to an agent is lost.
     """
     trips = _trips(site, measure, ProbesReport)
     if not trips.report.received:
@@ -87,7 +88,7 @@ def measure_ping(site: Site, measure: Ping) -> Echoes:
 
 
 def conclude_ping(evidence: Echoes, readings: Readings) -> Measured:
-    """Conclude from echoes, and from the counters read meanwhile."""
+    """Derive the result from echoes and the counters during the trial."""
     measure, trips = evidence.measure, evidence.trips
     return Measured(
         metrics=Metrics(ping_metrics(trips.report)),
@@ -101,11 +102,11 @@ def conclude_ping(evidence: Echoes, readings: Readings) -> Measured:
 
 
 def measure_transactions(site: Site, measure: RequestResponse) -> Transactions:
-    """Measure once.
+    """Run one trial of transactions.
 
     Raises:
-        TrialFailed: a program did not do its part, or there was no transaction.
-        AgentError: an agent is gone.
+        TrialFailed: a program failed, or there was no transaction.
+        AgentError: the connection to an agent is lost.
     """
     trips = _trips(site, measure, TransactionsReport)
     if not trips.report.transactions:
@@ -114,7 +115,7 @@ def measure_transactions(site: Site, measure: RequestResponse) -> Transactions:
 
 
 def conclude_transactions(evidence: Transactions, readings: Readings) -> Measured:
-    """Conclude from transactions, and from the counters read meanwhile."""
+    """Derive the result from transactions and the counters during the trial."""
     measure, trips = evidence.measure, evidence.trips
     done, report = trips.done, trips.report
     programs: Mapping[str, Endpoint] = {
@@ -132,7 +133,7 @@ def conclude_transactions(evidence: Transactions, readings: Readings) -> Measure
 
 
 def _trips(site: Site, measure: RoundTrips, shape: type[Found]) -> Trips[Found]:
-    """Run the programs at both ends and read the report. Raises TrialFailed and AgentError."""
+    """Run the programs at both ends and parse the report. Raises TrialFailed and AgentError."""
     asking = site.topology.endpoint(measure.src, towards=measure.dst, ip=measure.ip)
     answering = site.topology.endpoint(measure.dst, towards=measure.src, ip=measure.ip)
     before = work_done(site)
@@ -157,13 +158,13 @@ def _read(shape: type[Found], done: Done, at: Endpoint) -> Found:
 def _series(
     name: str, trips: Trips[ProbesReport] | Trips[TransactionsReport], readings: Readings
 ) -> tuple[Series, ...]:
-    """Return the reported slices, on the time of the counters of the asking end's kernel."""
+    """Return the reported slices as series, on the clock of the requesting end's kernel."""
     begin_ns = after_begin_ns(readings, trips.asking.kernel, trips.report.begin_ns)
     return trip_series(name, trips.report, begin_ns, NAME)
 
 
 def _raw(done: Done) -> dict[str, Json]:
-    """Return what the asking end wrote, for the samples folder."""
+    """Return the output of the requesting end for the samples folder."""
     try:
         report = json.loads(done.asked.stdout.strip().rpartition("\n")[2])
     except ValueError:

@@ -1,4 +1,4 @@
-"""The agent's round-trip programs at both ends of a lab: started, waited for, ended, whatever happens."""
+"""Run the agent's round-trip programs at both ends: start them, wait for them, and stop them in all cases."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,33 +19,33 @@ from iolab.trial.programs.running import how, written
 from iolab.trial.round_trips.requests import requests_of
 
 NAME = "roundtrip"
-"""The programs' name, as messages and threads have it."""
+"""Name of the programs in messages and threads."""
 READY_MS = 30_000
-"""Until a server listens; an emulated guest takes a second to start a program, on a busy host ten."""
+"""Timeout until a server listens [ms]; an emulated guest starts a program in one second, or in ten on a busy host."""
 SLACK_MS = 30_000
-"""Beyond the time that was asked for a program is called stuck."""
+"""Time beyond the requested duration after which a program counts as hung [ms]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Both programs, ended."""
+    """The programs at both ends, after they have exited."""
 
     asked: ProcessEnded
-    """The end that asks."""
+    """Process of the requesting end."""
     asker: str
-    """The id of its process."""
+    """Process ID of the requesting end."""
     server: str | None
-    """The id of the other end's process; None: the kernel answered."""
+    """Process ID of the answering end; None: its kernel answered."""
     commands: tuple[CommandRecord, ...]
-    """What was run."""
+    """Commands."""
 
 
 def run_round_trips(site: Site, measure: RoundTrips, asking: Endpoint, answering: Endpoint) -> Done:
-    """Serve at one end, ask at the other, for the whole time.
+    """Run a server at one end and the requesting program at the other, for the whole duration.
 
     Raises:
-        TrialFailed: a program did not do its part; nothing goes on running.
-        AgentError: an agent is gone.
+        TrialFailed: a program failed; no program is left running.
+        AgentError: the connection to an agent is lost.
     """
     serve, ask = requests_of(measure, asking, answering)
     wait_ms = (measure.warm_up + measure.duration + getattr(measure, "wait", 0)) // 1_000_000 + SLACK_MS
@@ -80,7 +80,7 @@ def run_round_trips(site: Site, measure: RoundTrips, asking: Endpoint, answering
 def _running(
     site: Site, at: Endpoint, name: str, request: str | None
 ) -> Iterator[tuple[Agent | None, tuple[str, ...]]]:
-    """Have a server answer, where one is needed."""
+    """Run a server during the block, if the measure needs one."""
     if request is None:
         yield None, ()
         return
@@ -94,7 +94,7 @@ def _running(
 
 @contextmanager
 def _stopped(agent: Agent, name: str) -> Iterator[None]:
-    """In the end a process does not run any more."""
+    """Stop a process at the end of the block."""
     try:
         yield
     finally:
@@ -113,7 +113,7 @@ def _ended(agent: Agent, name: str, at: Endpoint, wait_ms: int) -> ProcessEnded:
 
 
 def _still_there(agent: Agent, name: str, at: Endpoint) -> None:
-    """Fail where the server ended by itself in mid-trial."""
+    """Raise Failed if the server exited during the trial."""
     try:
         ended = agent.ask(ProcessEnded, "process.wait", {"id": name, "timeout_ms": 0}, REPLY_SLACK_S)
     except Refused as error:

@@ -1,4 +1,4 @@
-"""What is asked of the agent's round-trip programs (contract/roundtrip-v1.md), and their reports, checked. Pure."""
+"""Build the requests to the agent's round-trip programs (contract/roundtrip-v1.md), and parse their reports. Pure."""
 
 import json
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from iolab.results.encoding import Encoding
 from iolab.units import NS_PER_S
 
 FIRST_PORT = 5801
-"""Where the answering end listens, where nothing else is said."""
+"""Default port of the answering end."""
 TCP_PATIENCE = 10
-"""TCP sends again what was lost: its responses have so many times as long."""
+"""Factor by which the response timeout is longer for TCP, which retransmits lost segments."""
 SLICE_NS = 100_000_000
-"""Of the series, where counters are not read; else it is their period."""
+"""Default slice length of the series [ns]; if counters are sampled, their period is used instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,74 +24,74 @@ class Slice:
     """One slice of the reported time."""
 
     count: Count
-    """Round trips that ended in it."""
+    """Round trips completed in the slice."""
     sum_ns: Count
-    """All of their times together [ns]."""
+    """Sum of the times of these round trips [ns]."""
     max_ns: Count
-    """The longest [ns]."""
+    """Maximum time [ns]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsReport:
-    """Transactions, without the warm-up."""
+    """Report of transactions, without the warm-up."""
 
     begin_ns: Count
-    """When the reported time began [ns]."""
+    """Start of the reported time [ns]."""
     duration_ns: Count
-    """How long it was [ns]."""
+    """Duration of the reported time [ns]."""
     transactions: Count
-    """That ended."""
+    """Completed transactions."""
     lost: Count
-    """UDP: requests without a response in time."""
+    """Number of UDP requests without a response before the timeout."""
     late: Count
-    """UDP: responses after their time."""
+    """Number of UDP responses that arrived after the timeout."""
     unsent: Count
-    """Intended requests that had not left at the end."""
+    """Number of intended requests that had not been sent by the end."""
     latency_ns: Histogram
-    """A value for each transaction."""
+    """Latency, one value per transaction."""
     connect_ns: Histogram
-    """Until a connection was there."""
+    """Time to open a connection."""
     slice_ns: Count
     """Length of a slice [ns]."""
     slices: tuple[Slice, ...]
-    """Over time."""
+    """Slices in time order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbesReport:
-    """Echoes, without the warm-up."""
+    """Report of echoes, without the warm-up."""
 
     begin_ns: Count
-    """When the reported time began [ns]."""
+    """Start of the reported time [ns]."""
     sent: Count
-    """Requests that left."""
+    """Requests sent."""
     unsent: Count
-    """Requests left out: this end was held up."""
+    """Requests omitted because the sender stalled."""
     refused: Count
-    """Requests that this end's kernel did not take."""
+    """Requests that the sender's kernel refused."""
     received: Count
-    """Requests that were answered."""
+    """Requests answered."""
     duplicate: Count
-    """Answers to what had been answered."""
+    """Duplicate answers."""
     reordered: Count
-    """Answers after that of a later request."""
+    """Number of answers that arrived after the answer to a later request."""
     rtt_ns: Histogram
-    """A value for each that was answered."""
+    """Round-trip time, one value per answered request."""
     lateness_ns: Histogram
-    """How late requests left."""
+    """Lateness of requests."""
     stamped: bool
-    """Whether the kernel said when answers arrived."""
+    """Whether the kernel timestamped the arrival of answers."""
     slice_ns: Count
     """Length of a slice [ns]."""
     slices: tuple[Slice, ...]
-    """Over time."""
+    """Slices in time order."""
 
 
 Found = TypeVar("Found", TransactionsReport, ProbesReport)
 
 
 def requests_of(measure: RoundTrips, asking: Endpoint, answering: Endpoint) -> tuple[str | None, str]:
-    """Return what the answering end is asked for, None where its kernel answers, and what the asking end is."""
+    """Return the request to the answering end (None if its kernel answers) and the request to the requesting end."""
     port = FIRST_PORT if measure.port is None else measure.port
     to: dict[str, Json] = {"source": asking.address, "address": answering.address, "port": port}
     timing: dict[str, Json] = {
@@ -135,18 +135,18 @@ def requests_of(measure: RoundTrips, asking: Endpoint, answering: Endpoint) -> t
             }
             return _text({"program": "serve", **serve}), _text(ask)
         case _:
-            raise TypeError(f"{type(measure).__name__} makes no round trips")
+            raise TypeError(type(measure).__name__)
 
 
 def interval_ns(measure: RequestResponse) -> int:
-    """Return how far apart the requests of one connection are meant to leave [ns]; 0: as responses come."""
+    """Return the interval between requests of one connection [ns]; 0: the next request follows the response."""
     if measure.per_second is None:
         return 0
     return max(1, round(NS_PER_S * measure.connections / measure.per_second))
 
 
 def parse_report(shape: type[Found], text: str) -> Found:
-    """Return the report that a program wrote. Raises ValueError: it is none; the message says why."""
+    """Return the report of a program. Raises ValueError with the reason if it is invalid."""
     return Encoding(shape).decode(text.strip().rpartition("\n")[2])
 
 

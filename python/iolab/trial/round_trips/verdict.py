@@ -1,4 +1,5 @@
-"""What limited transactions: what was asked, a thread, the CPUs, their waiting; what echoes are made of. Pure."""
+"""Determine the limit of transactions (the intended rate, a thread, the CPUs, or waiting), and the parts of an echo's
+round-trip time. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,7 +24,7 @@ from iolab.trial.streams.disturbances import program_of
 from iolab.units import NS_PER_S
 
 REACHED_RATIO = 0.98
-"""From which part of the intended transactions on they were done as asked."""
+"""Minimum share of the intended transactions at which the intended rate counts as reached [ratio]."""
 
 
 def judge(
@@ -32,9 +33,9 @@ def judge(
     programs: Mapping[str, Endpoint],
     readings: Readings,
 ) -> Verdict | None:
-    """Return what limited transactions; `programs` are the processes at both ends, by their ids.
+    """Return the limit of transactions; `programs` are the processes at both ends, by ID.
 
-    None: there was no transaction.
+    Return None if there was no transaction.
     """
     if not report.transactions:
         return None
@@ -46,10 +47,11 @@ def judge(
 
 
 def judge_echoes(measure: Ping, report: ProbesReport, ways: Sequence[Way], lab: Lab) -> Verdict | None:
-    """Return of what round trips are made, where requests were sent as asked; None: they were not, and a mark says so.
+    """Return the parts of the round-trip time; None if requests were not sent as intended, which has a separate
+    warning.
 
-    Nothing limits echoes at equal distances: whoever asks for them wants to know where their time goes. `ways` are
-    there and back.
+    Echoes at fixed intervals have no limit: the verdict states the parts of the round-trip time. `ways` are the
+    forward and return path.
     """
     median_ns = even_quantile(report.rtt_ns, 0.5)
     if median_ns is None or report.unsent + report.refused > (1 - REACHED_RATIO) * report.sent:
@@ -60,14 +62,15 @@ def judge_echoes(measure: Ping, report: ProbesReport, ways: Sequence[Way], lab: 
 
 
 def _delay_ns(lab: Lab, way: Way) -> int:
-    """Return the constant delay of the emulated paths on a way [ns]; of one with drawn delays, that which all have."""
+    """Return the constant delay of the emulated paths on a path [ns]; for random delays, the part common to all
+    frames."""
     wires = (link.wire.ways(link.ends) for link in lab.links.values() if link.wire is not None)
     delays = {str(end): own.delay for ends in wires for end, own in ends.items()}
     return sum(delays.get(str(out), 0) for out, _ in way.hops)
 
 
 def _thread(programs: Mapping[str, Endpoint], readings: Readings) -> Verdict | None:
-    """A thread of either end that had no time left."""
+    """Return a verdict if a thread at either end is saturated; else None."""
     for name, end in programs.items():
         ran = program_of(name, end.machine, end.kernel, _of(readings, end), None)
         if ran is not None and ran.run_ratio >= BUSY_RATIO:
@@ -77,7 +80,7 @@ def _thread(programs: Mapping[str, Endpoint], readings: Readings) -> Verdict | N
 
 
 def _cpus(programs: Mapping[str, Endpoint], readings: Readings) -> Verdict | None:
-    """A kernel of which every CPU had no time left."""
+    """Return a verdict if all CPUs of a kernel are busy; else None."""
     for end in programs.values():
         own = _of(readings, end)
         busy = [cpu.busy_ratio for cpu in cpu_uses(own[0], own[-1], end.kernel)] if len(own) > 1 else []
@@ -89,7 +92,8 @@ def _cpus(programs: Mapping[str, Endpoint], readings: Readings) -> Verdict | Non
 
 
 def _waiting(measure: RequestResponse, report: TransactionsReport) -> Verdict:
-    """Each connection has one request under way: more of them would do more."""
+    """Return the verdict that each connection waits for its one request in flight; more connections would raise the
+    rate."""
     mean_ns = report.latency_ns.sum / report.latency_ns.count
     return Verdict(Limit.WAITING, (OneRequestEach(connections=measure.connections, mean_ns=mean_ns),))
 

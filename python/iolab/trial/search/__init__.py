@@ -1,1 +1,1 @@
-"""Finding the highest load a device forwards: strategies that decide on the next trial, and never measure."""
+"""Load searches: strategies that choose the next trial in the search for the highest load that a device forwards."""

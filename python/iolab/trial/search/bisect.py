@@ -1,13 +1,15 @@
-"""Plain bisection, as the studies and RFC 2544 testers do it: halve on loss, else go half-way up, until narrow.
+"""Search by plain bisection, as RFC 2544 testers do: on loss, move the load half-way down to the lower bound, else
+half-way up.
 
-Whole searches can be repeated; mean, least and largest of them are then the result. No model, no memory between
-searches. See docs/method/search.md.
+The search can be repeated; the result is then the mean, minimum and maximum of all searches. The strategy has no model
+and keeps no data between searches. See docs/method/search.md.
 """
 
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from iolab.locale import Phrase
 from iolab.messages.searches import (
     HighestForwarded,
     LowestLost,
@@ -30,21 +32,21 @@ from iolab.trial.search.ledger import Ledger, Reading, prove, settle
 from iolab.trial.search.types import UNFINISHED, LoadTrial, Stop
 
 T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""Student's t, 97.5 %, for 1 to 9 degrees of freedom."""
+"""The 97.5 % quantiles of Student's t distribution for 1 to 9 degrees of freedom."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """How far one search has come."""
+    """Bounds of one search."""
 
     lower_fps: float | None = None
     """Highest load that met the goal [frames/s]."""
     upper_fps: float | None = None
-    """Lowest load that did not [frames/s]."""
+    """Lowest load that did not meet the goal [frames/s]."""
     next_fps: float | None = None
-    """Load to try next [frames/s]; None: the search is at its end."""
+    """Next load to try [frames/s]; None if the search has stopped."""
     limited: bool = False
-    """The generator could not send the load of the lower bound's successor."""
+    """Whether the generator could not send the next load above the lower bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +54,29 @@ class Bisect:
     """Bisection with acceptable loss."""
 
     goal: Goal
-    """What is looked for."""
+    """Goal of the search."""
     start_fps: float | None = None
-    """First load [frames/s]; none: the highest allowed."""
+    """First load [frames/s]; None: the highest allowed load."""
     trials: int = 1
-    """Trials per load; their mean loss decides."""
+    """Number of trials per load; their mean loss decides about the load."""
     searches: int = 3
-    """Whole searches, each from the start."""
+    """Number of whole searches, each from the start."""
     _first: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Settle the first load."""
+        """Check the parameters and limit the first load to the allowed range."""
         if self.trials < 1 or self.searches < 1:
-            raise ValueError(
-                f"bisection: {self.trials} trials per load, {self.searches} searches; allowed: 1 or more"
-            )
+            raise ValueError(Phrase("trial.bisection-of-nothing", count=self.trials, searches=self.searches))
         first = self.goal.max_fps if self.start_fps is None else self.start_fps
         object.__setattr__(self, "_first", min(max(first, self.goal.min_fps), self.goal.max_fps))
 
     def propose(self, results: Sequence[LoadResult]) -> LoadTrial | Stop:
-        """Return the next trial, or why there is none."""
+        """Return the next trial, or the stop."""
         ledger = settle(results, self.goal)
         return self._next(results, ledger, self._walk(ledger.readings))
 
     def conclude(self, results: Sequence[LoadResult]) -> Found:
-        """Return the bounds so far: of all searches together the highest that passed in each, and the spread."""
+        """Return the bounds so far; with several searches, the mean of their lower bounds and its spread."""
         ledger = settle(results, self.goal)
         brackets = self._walk(ledger.readings)
         done = [bracket for bracket in brackets if bracket.next_fps is None]
@@ -84,7 +84,8 @@ class Bisect:
         lowers = [bracket.lower_fps for bracket in shown if bracket.lower_fps is not None]
         uppers = [bracket.upper_fps for bracket in shown if bracket.upper_fps is not None]
         rates = tuple(bracket.lower_fps or 0.0 for bracket in done)
-        # One search that nothing stopped knows no upper bound, and the mean of all may be above that of the others.
+        # A search without a failed load has no upper bound, so the mean may exceed the upper bounds of the other
+        # searches.
         lower = min(lowers, default=None)
         upper = max(uppers) if uppers and len(uppers) == len(shown) else None
         rate = statistics.mean(rates) if rates else lower
@@ -112,7 +113,8 @@ class Bisect:
     def _next(
         self, results: Sequence[LoadResult], ledger: Ledger, brackets: Sequence[Bracket]
     ) -> LoadTrial | Stop:
-        """Return the next trial, or why there is none; a search that nothing stopped is proven before the next."""
+        """Return the next trial, or the stop; a search without a failed load needs a proof trial before the next
+        search."""
         load = brackets[-1].next_fps
         proof = None
         if any(each.next_fps is None and each.upper_fps is None for each in brackets):
@@ -127,7 +129,7 @@ class Bisect:
         return out_of_time(results, self.goal, trial) or trial
 
     def _walk(self, readings: Sequence[Reading]) -> list[Bracket]:
-        """Return where each search stands; the last one is the current."""
+        """Return the bounds of each search; the last search is the current one."""
         brackets = [Bracket(next_fps=self._first)]
         for begin in range(0, len(readings), self.trials):
             load = readings[begin : begin + self.trials]
@@ -141,13 +143,13 @@ class Bisect:
         return brackets
 
     def _step(self, bracket: Bracket, readings: Sequence[Reading]) -> Bracket:
-        """Return the bracket after the trials of one load; what was not sent was no load."""
+        """Return the bounds after the trials of one load; the load does not include unsent frames."""
         goal, wanted = self.goal, bracket.next_fps
         assert wanted is not None
         loss = statistics.fmean(reading.loss_ratio for reading in readings)
         load = statistics.fmean(load_counted(reading.result, goal) for reading in readings)
         lower, upper = bracket.lower_fps, bracket.upper_fps
-        # The study's rule: a loss equal to the goal is one too many, but no loss is never too much.
+        # This is the rule of published studies: a loss equal to the goal fails, but zero loss never fails.
         if loss >= goal.loss_ratio and loss > 0:
             upper = load if lower is None or load > lower else max(wanted, readings[0].asked.intended_fps)
             return Bracket(lower, upper, self._half_way(lower, upper))
@@ -159,7 +161,7 @@ class Bisect:
         return Bracket(lower, upper, self._half_way(lower, upper))
 
     def _half_way(self, lower: float | None, upper: float | None) -> float | None:
-        """Return the load half-way up or down, or None when the bracket is narrow or at a limit."""
+        """Return the load half-way to the upper or lower bound; None if the bounds are close enough or at a limit."""
         goal = self.goal
         if lower is None and upper is not None:
             return None if upper <= goal.min_fps else max(upper / 2, goal.min_fps)
@@ -170,18 +172,18 @@ class Bisect:
         return (lower + upper) / 2
 
     def _up(self, lower: float) -> float:
-        """Return the load half-way to the highest, or the highest when that is near."""
+        """Return the load half-way to the maximum, or the maximum if it is close."""
         highest = self.goal.max_fps
         return highest if highest - lower <= self.goal.relative_width * highest else (lower + highest) / 2
 
     def _end(self, brackets: Sequence[Bracket]) -> Stop:
-        """Return why the last search ended."""
+        """Return the stop of the last search."""
         reason, last = self._end_of(brackets[-1])
         rates = tuple(bracket.lower_fps or 0.0 for bracket in brackets)
         return Stop(reason, SearchesEnded(searches=len(brackets), rates_fps=rates, last=last))
 
     def _end_of(self, last: Bracket) -> tuple[StopReason, SearchEnd]:
-        """Return why one search ended."""
+        """Return the stop reason of one search."""
         if last.limited:
             return StopReason.GENERATOR, PlainSearchEnd(code="generator-at-its-limit")
         if last.upper_fps is None:
@@ -193,7 +195,7 @@ class Bisect:
     def _interval(
         self, rates: Sequence[float], lower: float | None, upper: float | None
     ) -> tuple[float, float] | None:
-        """Return the 95 % interval over whole searches, or the bracket of a single one."""
+        """Return the 95 % interval over whole searches, or the bounds of a single search."""
         if len(rates) > 1:
             t = T_95[len(rates) - 2] if len(rates) - 2 < len(T_95) else 1.96
             half = t * statistics.stdev(rates) / len(rates) ** 0.5

@@ -1,8 +1,9 @@
-"""The probability of a device's capacity, given trials in which it forwarded what it could.
+"""Estimate the probability distribution of a device's capacity from trials at its limit.
 
-A device of capacity C forwards C (1 + noise) w frames in a time w at its limit; a trial of duration d below it only
-says that C d, and the burst that the device is known for, was no less than what it forwarded. Now and then a stall that
-nobody saw takes some away. The posterior is summed on a grid that closes in on its bulk. No randomness. Called by fast.
+A device of capacity C at its limit forwards C (1 + noise) w frames in time w. A trial of duration d below the limit
+only shows that C d plus the device's known burst is at least the number of frames forwarded. An undetected stall
+occasionally reduces the count. The posterior is summed on a grid that is refined around its bulk. The module uses no
+randomness. The strategy `fast` uses it.
 """
 
 from collections.abc import Sequence
@@ -16,13 +17,14 @@ from scipy.special import ndtr
 Floats = NDArray[np.float64]
 
 OUTLIER_SHARE = 0.03
-"""Prior share of trials disturbed unseen; 0.2 stalls/s of which 5 % are missed give 0.002 of short trials [ratio]."""
+"""Prior share of trials with an undetected disturbance [ratio]; 0.2 stalls/s of which 5 % are missed affect 0.002 of
+short trials."""
 OUTLIER_DEPTH = 0.5
-"""How much of the frames such a disturbance takes at most [ratio]."""
+"""Maximum share of frames lost in an undetected disturbance [ratio]."""
 LARGEST_NOISE = 0.06
-"""Highest noise of the capacity considered [ratio]."""
+"""Maximum capacity noise in the prior [ratio]."""
 LEAST_LOG = -680.0
-"""Logarithm below which a probability is none: numbers too small for a normal float cost ten times the time."""
+"""Logarithm below which a probability counts as 0: subnormal floats would take ten times as long."""
 GRID = 81
 NOISES = 24
 PASSES = 5
@@ -30,43 +32,43 @@ PASSES = 5
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one trial tells of the capacity."""
+    """Information about the capacity, from one trial."""
 
     offered_fps: float
-    """Load [frames/s]."""
+    """Offered load [frames/s]."""
     forwarded_frames: float
-    """Frames that came out, in one direction, less those that a burst may have taken up."""
+    """Frames forwarded in one direction, without those that a burst may have absorbed."""
     duration_s: float
-    """Time at the limit; of the whole trial where it was below [s]."""
+    """Time for which the device was at its limit, or the whole trial if the load was below the limit [s]."""
     saturated: bool
-    """More was offered than forwarded; otherwise the capacity may be any higher."""
+    """Whether more frames were offered than forwarded; otherwise the trial gives only a lower bound of the capacity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The posterior, reduced."""
+    """Summary of the posterior."""
 
     median_fps: float
-    """As likely too high as too low [frames/s]."""
+    """Median [frames/s]."""
     low_fps: float
     """2.5 % quantile [frames/s]."""
     high_fps: float
     """97.5 % quantile [frames/s]."""
     noise_ratio: float
-    """Posterior mean of the standard deviation from trial to trial, per capacity [ratio]."""
+    """Posterior mean of the standard deviation between trials, relative to the capacity [ratio]."""
 
     @property
     def width_ratio(self) -> float:
-        """Width of the interval, per its upper end [ratio]."""
+        """Return the width of the interval relative to its upper end [ratio]."""
         return (self.high_fps - self.low_fps) / self.high_fps
 
 
 @lru_cache(maxsize=128)
 def estimate(observations: tuple[Observation, ...], finest_ratio: float) -> Capacity:
-    """Return the posterior of the capacity; `finest_ratio` is how fine it is looked at, per capacity.
+    """Return the posterior of the capacity; `finest_ratio` is the grid resolution relative to the capacity.
 
-    At least one observation must be saturated. The same is asked for again for each load that is looked at by itself,
-    and when the search is concluded.
+    At least one observation must be saturated. Results are cached, because the same observations are evaluated for
+    several loads and again at the end of the search.
     """
     rates = sorted(each.forwarded_frames / each.duration_s for each in observations if each.saturated)
     centre = max(rates[len(rates) // 2], 1e-9)
@@ -96,10 +98,10 @@ def estimate(observations: tuple[Observation, ...], finest_ratio: float) -> Capa
 
 
 def falls_with_load(observations: Sequence[Observation]) -> bool:
-    """Return whether overload itself lowers what is forwarded: then the forwarded rate is not the capacity.
+    """Whether overload reduces the forwarded rate, in which case that rate is not the capacity.
 
-    A straight line must fit very well (Student's t of its slope beyond 12, five trials or more): noise does that in one
-    of 1500 looks, and there are several looks in a search.
+    A straight line must fit very well (Student's t of its slope beyond 12, at least five trials): noise causes this in
+    one of 1500 checks, and a search makes several checks.
     """
     points = [
         (each.offered_fps, each.forwarded_frames / each.duration_s) for each in observations if each.saturated
@@ -115,9 +117,9 @@ def falls_with_load(observations: Sequence[Observation]) -> bool:
 
 
 def posterior(observations: Sequence[Observation], capacities: Floats, noises: Floats) -> Floats:
-    """Return the probability of each (noise, capacity), of that shape, summing to 1.
+    """Return the probability of each pair of noise and capacity, as an array (noise, capacity) whose sum is 1.
 
-    Prior: flat in the capacity, flat in the logarithm of the noise.
+    The prior is flat in the capacity and flat in the logarithm of the noise.
     """
     log_weights = np.zeros((len(noises), len(capacities)))
     for each in observations:

@@ -1,4 +1,4 @@
-"""What all results together say to `fast`: decided loads, the capacity, and whether they agree; how long trials are."""
+"""Combine all results for `fast`: decided loads, the capacity, their consistency, and trial durations."""
 
 import math
 from collections.abc import Sequence
@@ -12,40 +12,44 @@ from iolab.trial.search.types import LoadTrial
 from iolab.units import NS_PER_S
 
 EXPECTED_LOSSES = 10
-"""Frames that may be lost in a trial that decides: with fewer, one stray frame would decide."""
+"""Acceptable number of lost frames in a deciding trial; if fewer were acceptable, a single stray lost frame could
+decide."""
 SPARE = 1.0025
-"""Loads are rounded to whole frames/s and a sender may slip a little: a trial must not miss a frame to decide."""
+"""Margin of a deciding trial: loads are rounded to whole frames/s, and a sender may slip slightly."""
 SHORTEST_S = 0.05
-"""No trial is shorter: its start and end would weigh [s]."""
+"""Minimum trial duration [s]; in shorter trials, the start and the end have too much weight."""
 SCOUT_FRAMES = 5_000
-"""Frames of a trial that only estimates: one more or less is a fiftieth of a percent."""
+"""Frames of an estimating trial: one frame changes the result by a fiftieth of a percent."""
 SCOUT_S = 0.3
-"""From which duration on it is worth while to estimate in less than a deciding trial [s]."""
+"""If a deciding trial takes longer than this, a shorter estimating trial saves time [s]."""
 QUICK_S = 0.5
-"""How long a trial may be that only uses up a burst: the load is as high as it takes [s]."""
+"""Maximum duration of a trial that only exhausts a burst; the load is raised until this time suffices [s]."""
 LONGEST_S = 0.9
-"""How long a trial may be that uses up a burst just above the rate: simulated with 2 and 4 s, searches of token buckets
-of 5000 to 100 000 frames find the same rate, and take up to twice as long [s]."""
+"""Maximum duration of a trial that exhausts a burst just above the rate [s].
+
+In simulations with limits of 2 s and 4 s, searches of token buckets of 5000 to 100 000 frames find the same rate, but
+take up to twice as long.
+"""
 
 
 def deciding_frames(goal: Goal) -> int:
-    """Return the frames that a trial needs to pass a load."""
+    """Return the number of frames that a trial must send to decide that a load passes."""
     return math.ceil(EXPECTED_LOSSES / goal.loss_ratio)
 
 
 def deciding_s(load_fps: float, goal: Goal) -> float:
-    """Return how long a trial that can pass must be [s]."""
+    """Return the minimum duration of a trial that can decide that a load passes [s]."""
     return max(SHORTEST_S, SPARE * deciding_frames(goal) / load_fps)
 
 
 def scout_s(load_fps: float, goal: Goal) -> float:
-    """Return how long a trial that estimates must be [s]."""
+    """Return the duration of an estimating trial [s]."""
     enough_s = SCOUT_FRAMES / load_fps
     return max(min(deciding_s(load_fps, goal), max(SCOUT_S, enough_s)), min(SCOUT_S, enough_s))
 
 
 def overload_s(load_fps: float, rate_fps: float, burst_frames: float, goal: Goal) -> float:
-    """Return how long an overload must last until a burst is used up, and the rest of it as long again [s]."""
+    """Return the duration of an overload trial [s]: about twice the time in which the burst is exhausted."""
     excess_fps = max(load_fps - rate_fps, goal.relative_width / 10 * rate_fps)
     wanted_s = 2 * burst_frames / excess_fps + 3 * EXPECTED_LOSSES / excess_fps
     longest_s = max(4 * deciding_s(load_fps, goal), LONGEST_S if burst_frames else 0.0)
@@ -53,65 +57,66 @@ def overload_s(load_fps: float, rate_fps: float, burst_frames: float, goal: Goal
 
 
 def quick_excess(rate_fps: float, burst_frames: float, goal: Goal) -> float:
-    """Return the overload at which a burst is used up in half of a quick trial [per rate]."""
+    """Return the overload, relative to the rate, that exhausts a burst in half of a short trial [ratio]."""
     quick_s = max(QUICK_S, scout_s(rate_fps, goal))
     return 2 * burst_frames / (quick_s * rate_fps)
 
 
 def trial_at(load_fps: float, duration_s: float, goal: Goal) -> LoadTrial:
-    """Return a trial within the loads allowed, of whole microseconds."""
+    """Return a trial within the allowed loads, with a duration in whole microseconds."""
     load = round_load(min(max(load_fps, goal.min_fps), goal.max_fps), goal)
     return LoadTrial(intended_fps=load, duration_ns=math.ceil(duration_s * 1e6) * (NS_PER_S // 1_000_000))
 
 
 def round_load(load_fps: float, goal: Goal) -> float:
-    """Return whole frames/s where that is fine enough; the ends of the loads allowed stay as they are."""
+    """Return the load in whole frames/s if that is precise enough; the ends of the allowed range are not rounded."""
     whole = load_fps * goal.relative_width >= 100 and load_fps not in (goal.min_fps, goal.max_fps)
     return float(round(load_fps)) if whole else load_fps
 
 
 def load_of(capacity_fps: float, goal: Goal) -> float:
-    """Return the load at which a device of this capacity loses just what the goal allows [frames/s]."""
+    """Return the load at which a device of this capacity has exactly the acceptable loss [frames/s]."""
     return capacity_fps / (1 - goal.loss_ratio)
 
 
 NEAR = 1.10
-"""Overload up to which the forwarded rate is taken for the capacity [per forwarded rate]."""
+"""Maximum ratio of the load to the forwarded rate at which the forwarded rate counts as the capacity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """Everything that the results say."""
+    """Combined information from all results."""
 
     readings: tuple[Reading, ...]
-    """What counts, in its order."""
+    """Readings on which the decisions are based, in order."""
     sustained: Sustained
-    """The device at its limit, as far as it was seen there."""
+    """Known limit of the device."""
     top_fps: float
     """Highest load that can be offered [frames/s]."""
     generator_limited: bool
-    """Whether the generator, not the goal, sets `top_fps`."""
+    """Whether the generator, not the goal, determines `top_fps`."""
     votes: tuple[Votes, ...]
-    """Decided and undecided loads, lowest first."""
+    """Votes on all loads, decided and undecided, lowest load first."""
     capacity: Capacity | None
-    """From trials near capacity; none yet, or none possible."""
+    """Capacity estimate from trials near capacity; None if there are no such trials."""
     saturated: int
-    """Trials near capacity that were overloaded."""
+    """Number of overload trials near capacity."""
     contradicted: bool
-    """The capacity does not explain what was decided: loss begins below it, or overload lowers the forwarding."""
+    """Whether the capacity contradicts decided loads, because loss starts below it, or overload reduces the forwarded
+    rate."""
     lower_fps: float | None
-    """Highest load decided to meet the goal, below all that do not [frames/s]."""
+    """Highest load that was decided to meet the goal, below all loads that do not meet the goal [frames/s]."""
     upper_fps: float | None
-    """Lowest load decided not to meet it [frames/s]."""
+    """Lowest load that was decided not to meet the goal [frames/s]."""
 
     @property
     def results(self) -> tuple[LoadResult, ...]:
-        """Return the results that count."""
+        """Return the results on which the decisions are based."""
         return tuple(reading.result for reading in self.readings)
 
 
 def look(ledger: Ledger, goal: Goal) -> View:
-    """Return what the readings say; what a burst hid from earlier trials, too."""
+    """Return the combined information; losses that a burst hid in earlier trials are included."""
     readings = tuple(reread(reading, ledger.sustained, goal) for reading in ledger.readings)
     results = tuple(reading.result for reading in readings)
     short = [result.offered_fps for result in results if result.short_ratio > goal.unsent_ratio]
@@ -144,19 +149,19 @@ def look(ledger: Ledger, goal: Goal) -> View:
 
 
 def reread(reading: Reading, sustained: Sustained, goal: Goal) -> Reading:
-    """Return a reading in the light of what was seen of the device later."""
+    """Return a reading updated with later information about the device's limit."""
     if not meets(reading.result, goal):
         return reading
     return replace(reading, hidden_loss_ratio=sustained.hides(reading.result, goal))
 
 
 def finest(goal: Goal) -> float:
-    """Return how finely the capacity is looked at, per capacity [ratio]."""
+    """Return the resolution of the capacity estimate, relative to the capacity [ratio]."""
     return goal.relative_width / 50
 
 
 def observe(readings: Sequence[Reading], sustained: Sustained, goal: Goal) -> tuple[Observation, ...]:
-    """Return what the trials near capacity tell of it."""
+    """Return the observations from trials at loads near the capacity."""
     results = [reading.result for reading in readings]
     failed = [
         each for each in results if not meets(each, goal) and each.forwarded_frames and not each.began_late
@@ -164,7 +169,7 @@ def observe(readings: Sequence[Reading], sustained: Sustained, goal: Goal) -> tu
     near = [each for each in failed if each.offered_fps <= near_ratio(sustained, goal) * each.sustained_fps]
     if not near:
         return ()
-    # A device that loses a share of everything is "near capacity" at any load: the highest loads are meant.
+    # A device with a constant loss ratio is "near capacity" at every load: only the highest loads count.
     most = max(each.sustained_fps for each in near)
     near = [each for each in near if each.sustained_fps > 0.8 * most]
     least = min(each.sustained_fps for each in near)
@@ -174,7 +179,8 @@ def observe(readings: Sequence[Reading], sustained: Sustained, goal: Goal) -> tu
 
 
 def near_ratio(sustained: Sustained, goal: Goal) -> float:
-    """Return the overload up to which the forwarded rate is the capacity; a burst needs more to be used up."""
+    """Return the maximum overload ratio at which the forwarded rate is the capacity; exhausting a burst needs a higher
+    ratio."""
     if sustained.fps is None:
         return NEAR
     return max(NEAR, 1.0 + 1.5 * quick_excess(sustained.fps, sustained.burst_frames, goal))
@@ -193,9 +199,9 @@ def _below(result: LoadResult, sustained: Sustained) -> Observation:
 
 
 def surprises(votes: Votes, readings: Sequence[Reading], sustained: Sustained, goal: Goal) -> bool:
-    """Return whether a load went against what all other trials let expect.
+    """Whether the decision at a load contradicts the estimate from all other trials.
 
-    Trials beyond it are left out too: loss that begins early would else drag the estimate down with it.
+    Trials at loads beyond this load are excluded too, because loss that starts early would also reduce the estimate.
     """
     load = votes.load_fps
     passes = votes.pass_s > votes.fail_s
@@ -211,12 +217,13 @@ def surprises(votes: Votes, readings: Sequence[Reading], sustained: Sustained, g
     if not any(each.saturated for each in seen):
         return False
     capacity = estimate(seen, finest(goal))
-    # Overloads are run at two standard deviations, often: that two in a row pass is no wonder before three.
+    # Overload trials run two standard deviations above the estimate; two passes in a row are surprising only above
+    # three.
     leeway_ratio = max(goal.relative_width / 4, (3 if passes else 1) * capacity.noise_ratio)
     return votes.contradicts(load_of(capacity.median_fps, goal), leeway_ratio)
 
 
 def collapses(result: LoadResult, rate_fps: float, goal: Goal) -> bool:
-    """Return whether hardly any overload took more than a tenth of what is forwarded."""
+    """Whether a slight overload reduced the forwarded rate by more than a tenth."""
     slight = result.offered_fps <= (1 + (NEAR - 1) / 2) * rate_fps
     return slight and not meets(result, goal) and NEAR * result.sustained_fps < result.offered_fps

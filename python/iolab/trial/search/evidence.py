@@ -1,6 +1,6 @@
-"""What every strategy does with results: which of them count, what was never lost, what the device does at its limit.
+"""Interpret results for all strategies: valid results, hidden losses, and the device's limit.
 
-Does not choose loads. Called by bisect, mlr and fast.
+The module does not choose loads. The strategies bisect, mlr and fast use it.
 """
 
 import statistics
@@ -16,45 +16,46 @@ from iolab.trial.search.types import LoadTrial, Stop
 from iolab.units import NS_PER_S
 
 SAME_LOAD = 1.03
-"""Loads that differ by less are the same [ratio]."""
+"""Maximum ratio of two loads at which they count as equal."""
 FEWEST = 3
-"""Trials before and after: by chance three are all above three others once in twenty times."""
+"""Minimum number of trials before and after a change: by chance, three values are all above three others in one of
+twenty cases."""
 APART = 0.8
-"""What was forwarded of a load must have fallen or risen by more than this ratio, from any trial to any other."""
+"""Maximum ratio of the largest forwarded share on one side of a change to the smallest share on the other side."""
 SLACK = 1.2
-"""A burst may be this much larger than it was seen: part of its credit was used up before."""
+"""Maximum ratio between the true and the observed burst: part of the credit may have been used before."""
 LEAST_FRAMES = 64
-"""Smaller bursts are none: a kernel takes as many frames at a time [frames]."""
+"""Minimum size of a burst [frames]; a kernel processes this many frames in one batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtLimit:
-    """A trial that saw the device at its limit."""
+    """A trial with the device at its limit."""
 
     fps: float
-    """What came out there [frames/s]."""
+    """Forwarded rate at the limit [frames/s]."""
     offered_fps: float
-    """The load [frames/s]."""
+    """Offered load [frames/s]."""
     duration_ns: int
-    """How long it was sent [ns]."""
+    """Duration of the trial [ns]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sustained:
-    """A device at its limit."""
+    """Known limit of a device."""
 
     trials: tuple["AtLimit", ...] = ()
-    """The trials that saw it there."""
+    """Trials with the device at its limit."""
     burst_frames: float = 0.0
-    """What it passes on at once beyond that, per direction: a token bucket's credit, as large as ever seen [frames]."""
+    """Maximum observed burst beyond the sustained rate, per direction: the credit of a token bucket [frames]."""
 
     @property
     def fps(self) -> float | None:
-        """What it forwards without end: in the middle trial [frames/s]; None: it was never seen at its limit."""
+        """Return the sustained rate: the median over trials [frames/s]; None if the limit was never reached."""
         return statistics.median(each.fps for each in self.trials) if self.trials else None
 
     def seen(self, result: LoadResult) -> "Sustained":
-        """Return what is known after another trial: the middle rate, and the largest burst of all."""
+        """Return the device's limit after an additional trial: the median rate, and the maximum burst."""
         if not result.at_limit or not result.sustained_fps:
             return self
         burst = result.burst_frames
@@ -66,10 +67,12 @@ class Sustained:
         )
 
     def hides(self, result: LoadResult, goal: Goal) -> float | None:
-        """Return the loss without end of a trial that met the goal, if a burst may have hidden it, or None.
+        """Return the sustained loss ratio of a trial that met the goal, if a burst may have hidden the loss; else
+        None.
 
-        A burst did where a longer trial failed at this load or below: it used up what this one did not. A bucket
-        saves up credit while the host holds the sender up: the mean load counts, and it may be below the rate.
+        A burst hid the loss if a longer trial at the same or a lower load failed, because it exhausted the burst. A
+        bucket accumulates credit while the host stalls the sender, so the mean load is compared, which may be below the
+        rate.
         """
         fps = self.fps
         load_fps = result.intended_fps * (1.0 - result.short_ratio)
@@ -79,7 +82,7 @@ class Sustained:
         if loss_ratio <= goal.loss_ratio + TAKEN_UP_RATIO:
             return None
         beyond = (result.offered_fps - fps) * result.duration_ns / NS_PER_S
-        # Where a burst was seen, a trial before may have left the longer one less of it.
+        # After an observed burst, a previous trial may have left the longer trial with less credit.
         longer = 0.9 if self.burst_frames else 2.0
         outlasted = any(
             each.offered_fps <= result.offered_fps * (1.0 + TAKEN_UP_RATIO)
@@ -90,7 +93,7 @@ class Sustained:
         return loss_ratio if outlasted or taken_up else None
 
     def exceeded_by(self, rate_fps: float | None, goal: Goal) -> bool:
-        """Return whether a rate is more than the device forwards without end, by a burst and beyond the width."""
+        """Whether a burst raised a rate above the sustained rate by more than the width of the search."""
         fps = self.fps
         if fps is None or rate_fps is None or not self.burst_frames:
             return False
@@ -101,7 +104,7 @@ UNKNOWN = Sustained()
 
 
 def sustained_of(results: Sequence[LoadResult]) -> Sustained:
-    """Return what all of these trials say together."""
+    """Return the device's limit as known from several trials."""
     known = UNKNOWN
     for result in results:
         known = known.seen(result)
@@ -109,39 +112,43 @@ def sustained_of(results: Sequence[LoadResult]) -> Sustained:
 
 
 NEARBY = 1.1
-"""Up to this multiple of a load the generator leaves out as much as there, if it leaves out anything at any load."""
+"""Maximum ratio of a load to a lower load at which frames that the generator omits at the lower load count for both."""
 
 
 def meets(result: LoadResult, goal: Goal) -> bool:
-    """Return whether a trial lost no more than the goal allows (draft-ietf-bmwg-mlrsearch: low-loss)."""
+    """Whether the loss of a trial is within the goal (draft-ietf-bmwg-mlrsearch: low-loss)."""
     return result.offered_frames > 0 and result.sustained_loss_ratio <= goal.loss_ratio
 
 
 def disturbed(result: LoadResult) -> bool:
-    """Return whether the host may be why a trial failed: perturbed, or short stalls explain all that was missing."""
+    """Whether the host may be the reason why a trial failed: the host was disturbed, or short stalls explain all
+    missing frames."""
     return result.perturbed or 0 < missing_frames(result) <= explained_frames(result)
 
 
 def missing_frames(result: LoadResult) -> int:
-    """Return the frames that make a trial fail: lost, or taken up by a queue while the device was at its limit."""
+    """Return the number of frames that make a trial fail: frames that were lost, or that a queue absorbed at the
+    device's limit."""
     if result.steady is None or result.sustained_loss_ratio <= result.loss_ratio:
         return result.lost_frames
     return max(result.lost_frames, result.steady.offered_frames - result.steady.forwarded_frames)
 
 
 def explained_frames(result: LoadResult) -> float:
-    """Return how many lost frames the stall log explains: those due meanwhile, and as many in a burst afterwards."""
+    """Return the number of lost frames that logged stalls explain: frames due during stalls, and the same number in the
+    burst afterwards."""
     return 2 * (result.held_ns or 0) * result.intended_fps / NS_PER_S
 
 
 def cleared(
     result: LoadResult, seen: Sequence[LoadResult], goal: Goal, known: Sustained = UNKNOWN
 ) -> LoadResult:
-    """Return a disturbed result without what the host explains of its unsent and lost frames.
+    """Return a disturbed result without the unsent and lost frames that host stalls explain.
 
-    The stall log alone would clear any device on a host that is held up often enough: half of the trial must have been
-    calm and in it no more lost than the goal allows, and the generator must have sent this load in a trial seen so far.
-    A device that forwarded just what it does at its limit, as known by then, was at its limit: no host excuses that.
+    The stall log alone could excuse any device on a host with frequent stalls. Lost frames are therefore excused only
+    if at least half of the trial was undisturbed and met the loss goal, and unsent frames only if the generator sent
+    this load in an earlier trial. A device that forwarded exactly its known limit was at its limit: its losses are not
+    excused.
     """
     held_frames = explained_frames(result) / 2
     load = (1 - goal.unsent_ratio) * result.intended_fps
@@ -159,19 +166,19 @@ def cleared(
 
 
 def _forwards(result: LoadResult, limit_fps: float | None, goal: Goal) -> bool:
-    """Return whether a trial saw the device at this rate, as exactly as the search asks for."""
+    """Whether a trial reached the device's known limit, within the search's width."""
     if limit_fps is None or not result.at_limit or result.sustained_loss_ratio <= result.loss_ratio:
         return False
     return abs(result.sustained_fps - limit_fps) <= goal.relative_width * limit_fps
 
 
 def spent_ns(results: Sequence[LoadResult]) -> int:
-    """Return the time of all trials with their overhead [ns]."""
+    """Return the total time of all trials with their overhead [ns]."""
     return sum(result.duration_ns + result.overhead_ns for result in results)
 
 
 def out_of_time(results: Sequence[LoadResult], goal: Goal, next_trial: LoadTrial) -> Stop | None:
-    """Return the stop if the next trial would end after the time limit."""
+    """Return a stop if the next trial would exceed the time limit; else None."""
     spent = spent_ns(results)
     if spent + next_trial.duration_ns <= goal.limit_ns:
         return None
@@ -182,10 +189,10 @@ def out_of_time(results: Sequence[LoadResult], goal: Goal, next_trial: LoadTrial
 
 
 def strict_fps(results: Sequence[LoadResult], goal: Goal, *found_fps: float | None) -> float | None:
-    """Return the highest load below every load at which any trial failed, perturbed ones included [frames/s].
+    """Return the highest load below every load at which any trial failed, including disturbed trials [frames/s].
 
-    A load that was not sent was none, whatever excuses it: a trial counts at the load that was offered. `found_fps` are
-    the rate and the lower bound: a load above both was forwarded by luck, in a trial too short to fill a queue.
+    A trial counts at its offered load, because unsent frames are no load, even if excused. `found_fps` are the rate
+    and the lower bound: loads above both passed by chance, in trials too short to fill a queue.
     """
     highest = max((fps for fps in found_fps if fps is not None), default=float("inf"))
     sustained = sustained_of(results)
@@ -198,7 +205,7 @@ def strict_fps(results: Sequence[LoadResult], goal: Goal, *found_fps: float | No
 
 
 class LimitsSeen(TypedDict):
-    """What a search tells of the device at its limit; see Found."""
+    """Observed limits of the device; the class Found describes the fields."""
 
     sustained_fps: float | None
     burst_frames: int
@@ -207,7 +214,7 @@ class LimitsSeen(TypedDict):
 
 
 def limits_seen(results: Sequence[LoadResult], goal: Goal, rate_fps: float | None) -> LimitsSeen:
-    """Return what the device was seen to do at its limit, and whether a rate is more than it forwards without end."""
+    """Return the observed limits of the device, and whether a rate exceeds its sustained rate."""
     sustained = sustained_of([each for each in results if not meets(each, goal)])
     return LimitsSeen(
         sustained_fps=sustained.fps,
@@ -218,11 +225,11 @@ def limits_seen(results: Sequence[LoadResult], goal: Goal, rate_fps: float | Non
 
 
 def load_counted(result: LoadResult, goal: Goal) -> float:
-    """Return the load at which a trial counts: as intended, or as sent where the generator was short [frames/s].
+    """Return the load at which a trial counts [frames/s]: intended, or offered if the generator sent too few frames.
 
-    Outside of the stalls that excuse unsent frames the load was as intended: a re-run shows the same, or the search
-    says that it only saw this load disturbed. Where the sender was held up for long it sent bursts: they pass at the
-    load that was sent, and fail at the one that was intended.
+    Outside the stalls that excuse unsent frames, the load was as intended: a re-run shows the same result, or the
+    search reports that this load was only measured under disturbance. A sender with long stalls sends bursts: if such a
+    trial passes, the pass counts for the offered load; if it fails, the failure counts for the intended load.
     """
     if result.short_ratio <= goal.unsent_ratio or (held_for_long(result) and not meets(result, goal)):
         return result.intended_fps
@@ -230,20 +237,20 @@ def load_counted(result: LoadResult, goal: Goal) -> float:
 
 
 def held_for_long(result: LoadResult) -> bool:
-    """Return whether the host kept the sender from so much of its load that the trial was one of bursts."""
+    """Whether host stalls kept the sender from sending so much of its load that the trial consisted of bursts."""
     return result.perturbed and result.unsent_ratio > EXCUSED_RATIO
 
 
 def load_offered(result: LoadResult, goal: Goal) -> float:
-    """Return the load that was really offered: the intended one where all but a few frames were sent [frames/s]."""
+    """Return the offered load; the intended load if nearly all frames were sent [frames/s]."""
     return result.offered_fps if result.unsent_ratio > goal.unsent_ratio else result.intended_fps
 
 
 def asked_for(load_fps: float, results: Sequence[LoadResult], goal: Goal) -> float:
-    """Return the rate to ask for so that a load is offered: more where the generator left out a share of lower loads.
+    """Return the rate to request so that a load is offered: higher if the generator omitted a share of lower loads.
 
-    A generator that is at its limit leaves nothing out below it, and is asked for no more than is wanted; nor is one
-    that the host holds up for long: it would only send bursts.
+    A generator at its limit omits nothing below the limit, so the requested rate is not raised. The requested rate is
+    not raised after long stalls either, because the generator would only send bursts.
     """
     lower = [
         each for each in results if min(each.intended_fps, NEARBY**2 * each.offered_fps) <= NEARBY * load_fps
@@ -257,7 +264,7 @@ def asked_for(load_fps: float, results: Sequence[LoadResult], goal: Goal) -> flo
 
 
 def places_at(results: Sequence[LoadResult], fps: float | None) -> tuple[int, ...]:
-    """Return the places of the trials at one load."""
+    """Return the indices of the trials at one load."""
     return tuple(
         place for place, result in enumerate(results) if fps is not None and result.intended_fps == fps
     )
@@ -268,7 +275,7 @@ def run(
     measure: Callable[[LoadTrial], LoadResult],
     results: Sequence[LoadResult] = (),
 ) -> Iterator[LoadResult]:
-    """Yield each result as soon as it is measured, until the strategy stops; `results` are those of before."""
+    """Yield each result as soon as it is measured, until the strategy stops; `results` are earlier results."""
     seen = list(results)
     while isinstance(trial := propose(seen), LoadTrial):
         seen.append(measure(trial))
@@ -276,9 +283,9 @@ def run(
 
 
 def find_change(results: Sequence[LoadResult]) -> DeviceChanged | None:
-    """Return the load at which the device changed most, or None: every load fared alike whenever it was tried.
+    """Return the largest change of the device at any load; None if trials at equal loads agree.
 
-    Trials whose sender was held up for long are left out: they were other loads.
+    Trials with long stalls of the sender are excluded, because their load differs.
     """
     sent = [each for each in results if each.offered_frames and each.unsent_ratio <= EXCUSED_RATIO]
     found = [change for each in _same_loads(sent) if (change := _change(each)) is not None]
@@ -286,7 +293,7 @@ def find_change(results: Sequence[LoadResult]) -> DeviceChanged | None:
 
 
 def _same_loads(results: Sequence[LoadResult]) -> list[list[LoadResult]]:
-    """Return the trials of each load, in the order of their times."""
+    """Return the trials of each load in time order."""
     order = sorted(range(len(results)), key=lambda at: results[at].intended_fps)
     groups: list[list[int]] = []
     for at in order:
@@ -298,7 +305,8 @@ def _same_loads(results: Sequence[LoadResult]) -> list[list[LoadResult]]:
 
 
 def _change(results: Sequence[LoadResult]) -> DeviceChanged | None:
-    """Return the change between any two neighbours in time that parts all before from all after."""
+    """Return the change between two consecutive trials that separates all earlier from all later trials; None if the
+    device did not change."""
     shares = [1.0 - each.loss_ratio for each in results]
     for at in range(FEWEST, len(shares) - FEWEST + 1):
         before, after = shares[:at], shares[at:]

@@ -1,14 +1,16 @@
-"""Our own search: fewest seconds for a given width, with a 95 % interval, not fooled by stalls.
+"""Search with the fast strategy: minimum time for a given width, with a 95 % interval, robust against stalls.
 
-One overload trial tells about where the capacity is; short trials just above it tell the capacity itself; one trial
-just below and one just above show that the estimate holds. Where it does not (loss below capacity, forwarding that
-collapses under overload) the bracket of decided loads is narrowed instead. The reasons are in docs/method/search.md.
+One overload trial gives a first estimate of the capacity. Short trials just above the estimate measure the capacity.
+One trial just below and one trial just above confirm the estimate. If the estimate is contradicted (loss below
+capacity, or forwarding that collapses under overload), the search narrows the bounds of decided loads instead. The
+reasons are in docs/method/search.md.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from iolab.locale import Phrase
 from iolab.messages.searches import (
     BoundsReached,
     GeneratorReached,
@@ -47,34 +49,33 @@ from iolab.trial.search.types import UNFINISHED, LoadTrial, Stop
 from iolab.units import NS_PER_S
 
 MOST_TRIALS = 120
-"""After so many the device is called unsteady; the slowest device simulated needs 60."""
+"""Maximum number of trials, after which the device counts as unsteady; the slowest simulated device needs 60."""
 BELOW, ABOVE = 0.2, 0.62
-"""Where the bounds of a calm device are tried [per width]: a pass costs the same anywhere, a failure less higher up."""
+"""Distances of the confirming loads from the estimate [ratio of the width]: a pass always takes the same time, while a
+failure takes less time at a higher load."""
 QUICKEST = 0.02
-"""Overload at which the capacity is estimated: far enough above that a scouting trial is at the limit all the time."""
+"""Overload of estimating trials: high enough that the device is at its limit during the whole trial [ratio]."""
 MORE_IF_NOISY = 4
-"""Further overloaded trials of a noisy device: six may agree by chance, ten hardly."""
+"""Additional overload trials for a noisy device: six trials may agree by chance, ten trials hardly ever."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fast:
-    """The search."""
+    """The fast search strategy."""
 
     goal: Goal
-    """What is looked for; its `trial_ns` is not used."""
+    """Goal of the search; its `trial_ns` is not used."""
     fewest_saturated: int = 6
-    """Overloaded trials before an interval is believed: in 97 % the median is between the least and largest of 6."""
+    """Minimum number of overload trials for an interval: the median is between minimum and maximum of 6 trials in 97 %
+    of cases."""
 
     def __post_init__(self) -> None:
-        """Refuse a goal that no number of frames can decide."""
+        """Reject a zero-loss goal, which no number of frames can decide."""
         if self.goal.loss_ratio <= 0:
-            raise ValueError(
-                f"the fast search: loss_ratio {self.goal.loss_ratio} needs endless trials; allowed: above 0; "
-                "take bisect or mlr for zero loss, or the strict figure of any search"
-            )
+            raise ValueError(Phrase("trial.fast-search-without-loss", loss_ratio=self.goal.loss_ratio))
 
     def propose(self, results: Sequence[LoadResult]) -> LoadTrial | Stop:
-        """Return the next trial, or why there is none."""
+        """Return the next trial, or the stop."""
         ledger = settle(results, self.goal, proofs=False)
         return self._follow(results, ledger.rerun, look(ledger, self.goal))
 
@@ -104,7 +105,7 @@ class Fast:
         )
 
     def _follow(self, results: Sequence[LoadResult], rerun: LoadTrial | None, view: View) -> LoadTrial | Stop:
-        """Return the next trial within the limits of time and number."""
+        """Return the next trial within the limits on time and number of trials, or the stop."""
         following = rerun or follow(view, self.goal, self.fewest_saturated)
         if isinstance(following, Stop):
             return following
@@ -125,7 +126,8 @@ class Fast:
             low, median, high = (
                 load_of(fps, self.goal) for fps in (capacity.low_fps, capacity.median_fps, capacity.high_fps)
             )
-            # Between the decided loads, or there by less than the width; farther off the posterior explains nothing.
+            # Limit the estimate to the decided bounds; if this changes the estimate by more than the width, discard the
+            # posterior.
             rate = min(max(median, lower or 0.0), upper or math.inf)
             if abs(rate - median) <= self.goal.relative_width * median:
                 return rate, (min(low, rate), max(high, rate)), "capacity-posterior"
@@ -135,7 +137,7 @@ class Fast:
 
 
 def follow(view: View, goal: Goal, fewest_saturated: int) -> LoadTrial | Stop:
-    """Return the next step."""
+    """Return the next trial or the stop, depending on the state of the search."""
     if not view.results:
         return trial_at(goal.max_fps, scout_s(goal.max_fps, goal), goal)
     if limit := reach_limit(view, goal):
@@ -148,8 +150,9 @@ def follow(view: View, goal: Goal, fewest_saturated: int) -> LoadTrial | Stop:
 
 
 def reach_limit(view: View, goal: Goal) -> LoadTrial | Stop | None:
-    """Return the stop at either end of the loads allowed; the upper one must have outlasted any queue."""
-    # What the generator can do differs a little from trial to trial.
+    """Return the next trial or the stop at either end of the allowed loads, else None; at the upper end a trial must
+    outlast any queue."""
+    # The generator's maximum differs slightly between trials.
     top_fps = view.top_fps * (1 - goal.unsent_ratio) if view.generator_limited else view.top_fps
     if view.lower_fps is not None and view.lower_fps >= top_fps:
         outlasted_s = max(each.longest_pass_s for each in view.votes if each.load_fps >= top_fps)
@@ -166,7 +169,7 @@ def reach_limit(view: View, goal: Goal) -> LoadTrial | Stop | None:
 
 
 def scout(view: View, goal: Goal) -> LoadTrial:
-    """Look for a load just above capacity: where forwarding leads, or half-way when it misleads."""
+    """Return a trial just above the estimated capacity, or half-way between the bounds if estimates failed."""
     good = [each for each in view.readings if meets(each.result, goal) and not each.hidden]
     passed = max((each.result.offered_fps for each in good), default=None)
     failed = [each for each in view.results if not meets(each, goal)]
@@ -187,14 +190,15 @@ def scout(view: View, goal: Goal) -> LoadTrial:
 
 
 def confirm(view: View, capacity: Capacity, goal: Goal, fewest_saturated: int) -> LoadTrial | Stop:
-    """Show that the estimate holds on either side, then narrow its interval."""
+    """Return a trial that confirms the estimate on one side or narrows its interval; return a stop if nothing is left
+    to do."""
     rate = load_of(capacity.median_fps, goal)
     spread = min(2 * capacity.noise_ratio, 0.03)
     burst = view.sustained.burst_frames
     margin, leeway = max(BELOW * goal.relative_width, spread), max(ABOVE * goal.relative_width, 1.25 * spread)
     if repeat := repeat_surprise(view, rate, goal):
         return repeat
-    # Nearer than that, no affordable trial uses a burst up.
+    # At a load closer to the rate, exhausting a burst would take too long.
     above, below = (
         min(rate * (1 + max(leeway, 2 * burst / (LONGEST_S * rate))), view.top_fps),
         max(rate * (1 - margin), goal.min_fps),
@@ -203,7 +207,7 @@ def confirm(view: View, capacity: Capacity, goal: Goal, fewest_saturated: int) -
     lower, upper = view.lower_fps, view.upper_fps
     enough = fewest_saturated + (MORE_IF_NOISY if is_noisy(capacity, goal) else 0)
     if view.saturated < enough or is_vague(capacity, goal):
-        # As near as a quick trial allows: the nearer, the longer until a burst is used up, and the more pass by chance.
+        # A load closer to the rate needs more time to exhaust a burst, and passes more often by chance.
         quick = quick_excess(rate, burst, goal)
         load = min(rate * (1 + max(leeway, quick, QUICKEST)), view.top_fps)
         return trial_at(load, overload_s(load, rate, burst, goal), goal)
@@ -216,7 +220,8 @@ def confirm(view: View, capacity: Capacity, goal: Goal, fewest_saturated: int) -
 
 
 def repeat_surprise(view: View, rate_fps: float, goal: Goal) -> LoadTrial | None:
-    """Return the last load again if it surprised; three times as long where a queue may have hidden the loss."""
+    """Return a repeat of the last load if its result was unexpected, three times as long if a queue may have hidden
+    the loss; else None."""
     last = view.results[-1].intended_fps
     votes = next((each for each in view.votes if each.load_fps == last), None)
     if votes is None or votes.verdict(rate_fps) is not None or votes.count >= 3:
@@ -225,17 +230,18 @@ def repeat_surprise(view: View, rate_fps: float, goal: Goal) -> LoadTrial | None
 
 
 def is_vague(capacity: Capacity, goal: Goal) -> bool:
-    """Return whether more trials must narrow the interval."""
+    """Whether more trials are needed to narrow the interval."""
     return capacity.width_ratio > goal.relative_width
 
 
 def is_noisy(capacity: Capacity, goal: Goal) -> bool:
-    """Return whether the capacity differs from trial to trial by more than an eighth of the width."""
+    """Whether the capacity varies between trials by more than an eighth of the width."""
     return capacity.noise_ratio > goal.relative_width / 8
 
 
 def narrow(view: View, goal: Goal) -> LoadTrial | Stop:
-    """Narrow the bracket of decided loads; each failure is seen twice, each pass outlasts a queue."""
+    """Return a trial that narrows the bounds of decided loads; a failure must occur twice, and a pass must outlast a
+    queue."""
     lower, upper = view.lower_fps, view.upper_fps
     if hanging := next((each for each in view.votes if hangs(each, lower, upper)), None):
         return trial_at(hanging.load_fps, hanging.longest_s, goal)
@@ -252,21 +258,22 @@ def narrow(view: View, goal: Goal) -> LoadTrial | Stop:
 
 
 def hangs(votes: Votes, lower: float | None, upper: float | None) -> bool:
-    """Return whether a load between the bounds is undecided, and may be decided by one more trial."""
+    """Whether a load between the bounds is undecided and one more trial may decide it."""
     between = (upper is None or votes.load_fps < upper) and (lower is None or votes.load_fps > lower)
     return between and votes.verdict(math.inf) is None and votes.count < 3
 
 
 def descend(view: View, upper: float, goal: Goal) -> LoadTrial:
-    """Go down in growing steps, in trials just long enough to see the loss that was seen above."""
+    """Return a trial at a lower load; steps grow, and the duration is just long enough to detect the loss ratio of
+    higher loads."""
     steps = sum(each.load_fps >= upper and each.fails >= 2 for each in view.votes)
     load = max(upper * (1 - min(0.5, goal.relative_width * 2**steps)), goal.min_fps)
     losses = [each.loss_ratio for each in view.results if each.intended_fps == upper] or [1.0]
     highest = [each.loss_ratio for each in view.results if upper < each.intended_fps <= 1.2 * upper] or [1.0]
     if steps >= 3 and min(losses) > 0.5 * min(highest):
-        load = goal.min_fps  # the loss does not fall with the load: ask at once whether anything passes
+        load = goal.min_fps  # the loss does not fall with the load
     load = round_load(load, goal)
-    if any(each.intended_fps == load for each in view.results):  # and was not decided by so short a trial
+    if any(each.intended_fps == load for each in view.results):  # the short trial decided nothing
         return trial_at(load, 2 * deciding_s(load, goal), goal)
     enough_s = 1.5 * EXPECTED_LOSSES / max(min(losses), goal.loss_ratio) / load
     return trial_at(load, min(deciding_s(load, goal), max(SHORTEST_S, enough_s)), goal)

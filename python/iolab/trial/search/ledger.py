@@ -1,6 +1,6 @@
-"""A search's results in order: which counts for each trial that was proposed, what must be run again, what it decides.
+"""Process a search's results in order: select the final result of each proposed trial, choose re-runs, count votes.
 
-Does not choose loads. Called by bisect, mlr and fast; votes on loads by fast alone.
+The module does not choose loads. The strategies bisect, mlr and fast use it; only fast counts votes on loads.
 """
 
 import math
@@ -13,70 +13,72 @@ from iolab.trial.search.types import LoadTrial
 from iolab.units import NS_PER_S
 
 LONGER = 2
-"""How much longer a trial is run again that reached the device's limit too late to tell a rate."""
+"""Factor by which a re-run is longer after a trial that reached the device's limit too late to show a rate."""
 MOST_LONGER = 3
-"""How often."""
+"""Maximum number of re-runs with a longer duration."""
 PROOF_S = 5.0
-"""Longest trial that proves that the highest load passes [s]."""
+"""Maximum duration of a trial that proves that the highest load passes [s]."""
 PROOF_FRAMES = 100_000
-"""A burst of so many frames must show in it, where that time allows: a second of 100 kframe/s saved up [frames]."""
+"""Burst that the proof trial must exhaust within its time limit, if possible: one second of 100 kframe/s [frames]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The result that stands for one proposed trial, after its re-runs."""
+    """Final result of one proposed trial, after its re-runs."""
 
     asked: LoadTrial
-    """The trial that was proposed; the one that counts may have been longer."""
+    """Proposed trial; the trial with the final result may have been longer."""
     result: LoadResult
-    """The one that counts: the first calm or good one. When the re-runs are used up it is the least lossy, without
-    the frames that the host explains."""
+    """Final result: the first result that is undisturbed or meets the goal.
+
+    After the last re-run the final result is the one with the lowest loss, without the frames that host stalls explain.
+    """
     places: tuple[int, ...]
-    """Places in the list of results of the trial and its re-runs; the last one ended it."""
+    """Indices of the trial and its re-runs in the list of results; the last of them gave the final result."""
     disturbed: bool = False
-    """The re-runs were used up, each of them disturbed."""
+    """Whether the trial and all allowed re-runs were disturbed."""
     hidden_loss_ratio: float | None = None
-    """The trial met the goal only because a burst took up what the device cannot forward: its loss without end."""
+    """Sustained loss ratio of a trial that met the goal only because a burst absorbed the excess; None otherwise."""
 
     @property
     def loss_ratio(self) -> float:
-        """Return the loss as it would go on without end."""
+        """Return the sustained loss ratio."""
         return self.result.sustained_loss_ratio if self.hidden_loss_ratio is None else self.hidden_loss_ratio
 
     @property
     def hidden(self) -> bool:
-        """Return whether a burst hid that the load is too high."""
+        """Whether a burst hid the loss of a load above the goal."""
         return self.hidden_loss_ratio is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Results, put in order."""
+    """Processed results."""
 
     readings: tuple[Reading, ...]
-    """One per proposed trial."""
+    """Readings, one per proposed trial."""
     rerun: LoadTrial | None
-    """The trial that must be run again: it failed while the host was disturbed, or reached the limit too late."""
+    """Re-run of a trial that failed on a disturbed host or reached the limit too late; None if none is needed."""
     sustained: Sustained = UNKNOWN
-    """What is known of the device at its limit."""
+    """Known limit of the device."""
     proven: bool = False
-    """The highest load passed a proof."""
+    """Whether the highest load passed a proof trial."""
 
     @property
     def disturbed(self) -> int:
-        """Return how many loads were never seen undisturbed."""
+        """Return the number of loads without an undisturbed result."""
         return sum(reading.disturbed for reading in self.readings)
 
 
 def settle(results: Sequence[LoadResult], goal: Goal, *, proofs: bool = True) -> Ledger:
-    """Put results in order: a trial that cannot be read is followed by re-runs, and the last or best of them counts.
+    """Process results: a trial without a clear result is followed by re-runs, of which the last or best counts.
 
-    A disturbed trial that failed, or could not send all of its frames, is run again at most `reruns` times. One that
-    met the goal counts at once: a disturbance adds loss, it never takes any away. One that reached the device's limit
-    just before its end is run again for longer. What a burst hid is judged by what was seen of the device before, so
-    that later trials do not change the reading of earlier ones. Where a strategy goes by the order of its trials
-    (`proofs`), a proof of the highest load is no reading; one that fails begins the search again, and so does, once, a
-    trial that shows that one before it passed by a burst.
+    A disturbed trial that failed or could not send all of its frames is repeated at most `reruns` times. A disturbed
+    trial that met the goal counts immediately, because disturbances only add loss. A trial that reached the device's
+    limit just before its end is repeated with a longer duration. Hidden losses are judged by earlier information about
+    the device only, so that later trials do not change earlier readings. With `proofs`, for strategies that depend on
+    trial order, a proof of the highest load is not a reading. A failed proof restarts the search. A trial that shows
+    that an earlier trial passed because of a burst restarts the search, too, but only once.
     """
     readings: list[Reading] = []
     sustained = UNKNOWN
@@ -102,7 +104,7 @@ def settle(results: Sequence[LoadResult], goal: Goal, *, proofs: bool = True) ->
 
 
 def far_too_high(reading: Reading, sustained: Sustained, goal: Goal) -> bool:
-    """Return whether a trial was read as passed at a load that a burst alone explains, as is known now."""
+    """Whether a trial passed only because of a burst, and at a load far above the device's known limit."""
     if reading.hidden or not meets(reading.result, goal):
         return False
     hidden = sustained.hides(reading.result, goal)
@@ -110,7 +112,7 @@ def far_too_high(reading: Reading, sustained: Sustained, goal: Goal) -> bool:
 
 
 def _again(results: Sequence[LoadResult], group: Sequence[int], goal: Goal) -> LoadTrial | None:
-    """Return the trial to run again after those of a group; None: what they say can be read."""
+    """Return the trial to repeat after a group; None if the group has a clear result."""
     if not group:
         return None
     last = results[group[-1]]
@@ -124,7 +126,7 @@ def _again(results: Sequence[LoadResult], group: Sequence[int], goal: Goal) -> L
 
 
 def _read(results: Sequence[LoadResult], group: Sequence[int], goal: Goal, known: Sustained) -> Reading:
-    """Return what a group says that is complete."""
+    """Return the reading of a complete group: a trial and its re-runs."""
     first, last = results[group[0]], results[group[-1]]
     asked = LoadTrial(intended_fps=first.intended_fps, duration_ns=first.duration_ns)
     if not disturbed(last) or (meets(last, goal) and last.unsent_ratio <= goal.unsent_ratio):
@@ -136,49 +138,50 @@ def _read(results: Sequence[LoadResult], group: Sequence[int], goal: Goal, known
 
 
 def proof_ns(goal: Goal) -> int:
-    """Return how long the highest load must pass until it is believed [ns]: a burst of `PROOF_FRAMES` is shorter."""
+    """Return the duration of the proof trial at the highest load [ns]; the trial exhausts a burst of `PROOF_FRAMES`."""
     enough_s = min(PROOF_S, PROOF_FRAMES / (goal.relative_width * goal.max_fps))
     return max(math.ceil(enough_s * NS_PER_S), goal.trial_ns + 1)
 
 
 def prove(ledger: Ledger, goal: Goal) -> LoadTrial | None:
-    """Return the trial that proves that the highest load passes; None: it is proven."""
+    """Return a trial that can prove that the highest load passes; None if this is proven already."""
     return None if ledger.proven else LoadTrial(intended_fps=goal.max_fps, duration_ns=proof_ns(goal))
 
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """The deciding trials at one load."""
+    """Deciding trials at one load."""
 
     load_fps: float
-    """The load that was offered [frames/s]."""
+    """Offered load [frames/s]."""
     passes: int
     """Trials that met the goal."""
     fails: int
-    """Trials that did not."""
+    """Trials that did not meet the goal."""
     pass_s: float
-    """Time of those that passed, and are half as long as the longest that did not: a queue saves shorter ones [s]."""
+    """Total time of passed trials that are at least half as long as the longest failed one: shorter trials may pass
+    because of queues [s]."""
     fail_s: float
-    """The time of those that did not [s]."""
+    """Total time of failed trials [s]."""
     longest_pass_s: float
-    """The longest that passed [s]."""
+    """Longest passed trial [s]."""
     longest_fail_s: float
-    """The longest that did not [s]."""
+    """Longest failed trial [s]."""
 
     @property
     def longest_s(self) -> float:
-        """The longest of all [s]."""
+        """Return the duration of the longest trial [s]."""
         return max(self.longest_pass_s, self.longest_fail_s)
 
     @property
     def count(self) -> int:
-        """Trials that decided."""
+        """Return the number of deciding trials."""
         return self.passes + self.fails
 
     def verdict(self, rate_fps: float) -> bool | None:
-        """Return whether the load meets the goal; None: not decided.
+        """Return whether the load meets the goal; None if it is undecided.
 
-        What `rate_fps`, the estimate, lets expect is believed at once. A surprise must happen twice.
+        A result that agrees with the estimate `rate_fps` counts immediately. An unexpected result must occur twice.
         """
         if self.pass_s == self.fail_s:
             return None
@@ -187,7 +190,7 @@ class Votes:
         return good if expected or self.count >= 2 else None
 
     def contradicts(self, rate_fps: float, leeway_ratio: float) -> bool:
-        """Return whether the load is decided against what the estimate lets expect, and not by a hair."""
+        """Whether the decision at this load contradicts the estimate by more than the leeway."""
         verdict = self.verdict(rate_fps)
         if verdict is None or abs(self.load_fps - rate_fps) <= leeway_ratio * rate_fps:
             return False
@@ -197,8 +200,9 @@ class Votes:
 def count_votes(readings: Sequence[Reading], goal: Goal, deciding_frames: int) -> tuple[Votes, ...]:
     """Return the votes per load, lowest load first.
 
-    To pass, a trial must have offered `deciding_frames`. To fail, it must have lost more than a trial of so many frames
-    may lose: then that trial would have failed as well, whatever came after. A load that a burst hid is not decided.
+    To pass, a trial must have offered `deciding_frames`. To fail, it must have lost more frames than a trial with
+    `deciding_frames` may lose, so that later frames could not have changed the result. A load is undecided if a burst
+    hid its loss.
     """
     passes: dict[float, list[float]] = {}
     fails: dict[float, list[float]] = {}
@@ -231,7 +235,7 @@ def _votes(load_fps: float, passes_s: Sequence[float], fails_s: Sequence[float])
 
 
 def decided_bounds(votes: Sequence[Votes], rate_fps: float) -> tuple[float | None, float | None]:
-    """Return the highest load that passes below the lowest that fails, and the latter [frames/s]."""
+    """Return the highest passing load below the lowest failing load, and the lowest failing load [frames/s]."""
     verdicts = [(each.load_fps, each.verdict(rate_fps)) for each in votes]
     upper = min((load for load, good in verdicts if good is False), default=None)
     ceiling = math.inf if upper is None else upper

@@ -1,8 +1,8 @@
-"""MLRsearch (draft-ietf-bmwg-mlrsearch, the PyPI library) as a strategy.
+"""Search with MLRsearch (draft-ietf-bmwg-mlrsearch, the PyPI library).
 
-The library measures by calling a blocking function. Here the whole search is run again for every decision, from the
-stored results, and broken off where they end: no thread, no clock, and resuming is the same as going on. What the
-library throws away when it gives up stays in the database that it filled. See docs/method/search.md.
+The library measures through a blocking call. This module replays the whole search from the stored results for every
+decision, and stops where the stored results end, so it needs no thread and no clock, and a resumed search equals an
+uninterrupted one. Results that the library discards when it gives up remain in its database. See docs/method/search.md.
 """
 
 import math
@@ -14,6 +14,7 @@ from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossR
 from MLRsearch.measurement_database import MeasurementDatabase
 from MLRsearch.target_spec import TargetSpec
 
+from iolab.locale import Phrase
 from iolab.messages.searches import (
     GeneratorReached,
     HighestForwarded,
@@ -35,11 +36,12 @@ from iolab.trial.search.types import UNFINISHED, LoadTrial, Stop
 from iolab.units import NS_PER_S
 
 FOREVER_S = 1e12
-"""The library's own time limit reads a clock; ours counts the trials' time [s]."""
+"""Time limit of the library, which reads a clock [s]; it is too long to be reached, because iolab limits the trials'
+time."""
 
 
 class _Wanted(Exception):
-    """The stored results are used up; the library wants this trial."""
+    """The library requests a trial beyond the stored results."""
 
     def __init__(self, trial: LoadTrial) -> None:
         super().__init__(trial)
@@ -47,14 +49,14 @@ class _Wanted(Exception):
 
 
 class _Replay(AbstractMeasurer):  # type: ignore[misc]  # the library publishes no types
-    """Answers the library from stored results."""
+    """Measurer that answers the library from stored results."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._used = 0
 
     def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
-        """Return the stored result of the trial, or break off."""
+        """Return the stored result of the trial; raise _Wanted if there is none."""
         wanted = LoadTrial(intended_fps=intended_load, duration_ns=round(intended_duration * NS_PER_S))
         if self._used == len(self._ledger.readings):
             raise _Wanted(self._ledger.rerun or wanted)
@@ -62,14 +64,19 @@ class _Replay(AbstractMeasurer):  # type: ignore[misc]  # the library publishes 
         self._used += 1
         if reading.asked != wanted:
             raise ValueError(
-                f"replaying a load search: trial {self._used} is stored with {reading.asked.intended_fps} frames/s for "
-                f"{reading.asked.duration_ns} ns, but the search wants {wanted.intended_fps} for {wanted.duration_ns}; "
-                "the goal or the library is another than when it was stored: start the search again"
+                Phrase(
+                    "trial.search-stored-differently",
+                    number=self._used,
+                    stored_fps=reading.asked.intended_fps,
+                    stored_ns=reading.asked.duration_ns,
+                    fps=wanted.intended_fps,
+                    duration_ns=wanted.duration_ns,
+                )
             )
         return MeasurementResult(
             intended_duration=intended_duration,
             intended_load=intended_load,
-            # The library would take unsent frames for lost ones: what was not sent is no fault of the device.
+            # The library would count unsent frames as lost, but the device did not lose them.
             intended_count=reading.result.offered_frames,
             offered_count=reading.result.offered_frames,
             forwarding_count=math.floor(reading.result.offered_frames * (1.0 - reading.loss_ratio) + 0.5),
@@ -78,20 +85,20 @@ class _Replay(AbstractMeasurer):  # type: ignore[misc]  # the library publishes 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Where the library stands after the stored results."""
+    """State of the library after the stored results."""
 
     following: LoadTrial | Stop
-    """What it wants next."""
+    """Next trial, or the stop."""
     lower_fps: float | None
-    """Its relevant lower bound [frames/s]."""
+    """Relevant lower bound [frames/s]."""
     upper_fps: float | None
-    """Its relevant upper bound [frames/s]."""
+    """Relevant upper bound [frames/s]."""
     conditional_fps: float | None
-    """Its conditional throughput: the rate forwarded at the lower bound [frames/s]."""
+    """Conditional throughput: the forwarded rate at the lower bound [frames/s]."""
     coarse_lower_fps: float | None = None
-    """The lower bound, or where there is none yet that of a coarser target [frames/s]."""
+    """Lower bound; if there is none yet, the lower bound of a coarser target [frames/s]."""
     coarse_upper_fps: float | None = None
-    """The upper bound, likewise [frames/s]."""
+    """Upper bound; if there is none yet, the upper bound of a coarser target [frames/s]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,24 +106,25 @@ class Mlr:
     """MLRsearch with one goal."""
 
     goal: Goal
-    """What is looked for."""
+    """Goal of the search."""
     exceed_ratio: float = 0.5
-    """Share of a load's trials, by time, that may fail while the load still passes [ratio]."""
+    """Maximum share of a load's trial time that may fail while the load still passes [ratio]."""
     duration_sum_ns: int = 5 * NS_PER_S
-    """Time of trials after which a load is decided [ns]."""
+    """Total trial time after which a load is decided [ns]."""
     initial_ns: int | None = None
-    """Duration of the first, coarse trials [ns]; none: as the full ones."""
+    """Duration of the first, coarse trials [ns]; None: the full duration."""
     preceding_targets: int = 2
-    """Coarser searches before the final one."""
+    """Number of searches with coarser goals before the final search."""
     warm_up_ns: int = 0
-    """A first trial at the highest load whose result is ignored [ns]; 0: none."""
+    """Duration of a warm-up trial at the highest load, whose result is ignored [ns]; 0: none."""
 
     def propose(self, results: Sequence[LoadResult]) -> LoadTrial | Stop:
-        """Return the next trial, or why there is none."""
+        """Return the next trial, or the stop."""
         return self._next(results, settle(results, self.goal))[0]
 
     def conclude(self, results: Sequence[LoadResult]) -> Found:
-        """Return the library's relevant bounds; partial ones when it gave up or was broken off."""
+        """Return the library's relevant bounds, or those found so far if the library gave up or the search was
+        interrupted."""
         ledger = settle(results, self.goal)
         stop, state = self._next(results, ledger)
         if isinstance(stop, LoadTrial):
@@ -146,7 +154,7 @@ class Mlr:
         )
 
     def _next(self, results: Sequence[LoadResult], ledger: Ledger) -> tuple[LoadTrial | Stop, _State]:
-        """Return the next trial or why there is none, and where the library stands."""
+        """Return the next trial or the stop, and the library's state."""
         state = self._replay(ledger)
         following = state.following
         if isinstance(following, Stop) and following.reason is StopReason.LINE:
@@ -156,7 +164,7 @@ class Mlr:
         return following, state
 
     def _limited(self, ledger: Ledger) -> Stop | None:
-        """Return that the highest load passed because it was never sent."""
+        """Return a stop if the highest load passed only because the generator did not send all of it; else None."""
         tops = [each.result for each in ledger.readings if each.asked.intended_fps == self.goal.max_fps]
         if not tops or tops[-1].short_ratio <= self.goal.unsent_ratio:
             return None
@@ -165,21 +173,21 @@ class Mlr:
     def _offered(
         self, ledger: Ledger, lower_fps: float | None, upper_fps: float | None
     ) -> tuple[float | None, float | None]:
-        """Return the bounds as the loads that were offered: the library knows only those that were asked for."""
+        """Return the bounds as offered loads, because the library has only the requested loads."""
         lower, upper = (
             self._offered_at(ledger, fps, passes) for fps, passes in ((lower_fps, True), (upper_fps, False))
         )
-        # The generator may have fallen short at one bound only: then it is none.
+        # The generator may have sent too little at one bound only, in which case the upper bound is invalid.
         return lower, None if lower is not None and upper is not None and upper <= lower else upper
 
     def _offered_at(self, ledger: Ledger, fps: float | None, passes: bool) -> float | None:
-        """Return the load that was offered in the middle trial at a bound [frames/s]."""
+        """Return the offered load of the median trial at a bound [frames/s]."""
         at = [each for each in ledger.readings if each.asked.intended_fps == fps]
         agree = [each for each in at if (each.loss_ratio <= self.goal.loss_ratio) == passes] or at
         return statistics.median(load_counted(each.result, self.goal) for each in agree) if agree else fps
 
     def relevant_bounds(self, results: Sequence[LoadResult]) -> tuple[float | None, float | None]:
-        """Return the relevant lower and upper bound of the goal itself, as the library classifies them."""
+        """Return the relevant lower and upper bound of the goal, as the library classifies them."""
         state = self._replay(settle(results, self.goal))
         return state.lower_fps, state.upper_fps
 
@@ -192,14 +200,14 @@ class Mlr:
         except _Wanted as wanted:
             following = wanted.trial
         except RuntimeError as error:
-            # The library knows one error for all: no lower bound, and what it calls an internal error.
+            # The library raises one error type in all cases: without a lower bound, and on internal errors.
             following = Stop(StopReason.UNSTEADY, LibraryGaveUp(said=str(error)))
         else:
             following = Stop(StopReason.NARROW, PlainSearchEnd(code="library-ended"))
         return self._read(search, following)
 
     def _read(self, search: MultipleLossRatioSearch, following: LoadTrial | Stop) -> _State:
-        """Return the relevant bounds in the library's database, full as it may be."""
+        """Return the relevant bounds in the library's database, which may be incomplete."""
         if search.database is None:
             return _State(following, None, None, None)
         (target,) = search.scaling.goal_to_final_target.values()
@@ -215,7 +223,7 @@ class Mlr:
         return _State(following, lower, upper, conditional, *_coarse_bounds(search.database, target))
 
     def _explain(self, stop: Stop, lower: float | None, upper: float | None) -> Stop:
-        """Return the stop with its true reason."""
+        """Return the stop, with the actual reason why the search stopped."""
         if lower is None and upper is not None and upper <= self.goal.min_fps:
             return Stop(StopReason.NOTHING_PASSES, LowestLost(lowest_fps=self.goal.min_fps))
         if stop.reason is StopReason.NARROW and upper is None:
@@ -223,7 +231,7 @@ class Mlr:
         return stop
 
     def _config(self) -> Config:
-        """Return the goal in the library's terms."""
+        """Return the goal as a library configuration."""
         goal = self.goal
         full_s = goal.trial_ns / NS_PER_S
         config = Config()
@@ -247,7 +255,7 @@ class Mlr:
 
 
 def _coarse_bounds(database: MeasurementDatabase, target: TargetSpec) -> tuple[float | None, float | None]:
-    """Return the bounds of the finest target that has them, each side by itself but never crossed."""
+    """Return each bound from the finest target that has one; the lower bound never exceeds the upper bound."""
     lower: float | None = None
     upper: float | None = None
     while target is not None:
@@ -261,4 +269,4 @@ def _coarse_bounds(database: MeasurementDatabase, target: TargetSpec) -> tuple[f
 
 
 def _ignore(_: str) -> None:
-    """Take the library's log and drop it."""
+    """Discard the library's log."""

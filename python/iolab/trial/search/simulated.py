@@ -1,7 +1,7 @@
-"""Devices that exist only as numbers, for tests, benches and figures in docs: known capacity, queues, noise, stalls.
+"""Simulate devices with known capacity, queues, noise and stalls, for tests, benches and figures in the documentation.
 
-The device is a model, not a measurement: frames flow through a bucket and a queue in hundredths of a trial, and what is
-reported of it is read as an agent's report is. Randomness comes with its seed.
+The device is a model: frames pass through a token bucket and a queue in hundredths of a trial, and the result is
+evaluated like an agent's report. Randomness comes from a seed.
 """
 
 from dataclasses import dataclass, field
@@ -14,50 +14,52 @@ from iolab.trial.search.types import LoadTrial
 from iolab.units import NS_PER_S
 
 PARTS = 100
-"""A trial is looked at in so many parts, as the agent does."""
+"""Number of parts of a trial, as in the agent's reports."""
 EXCUSED_RATIO = 0.1
-"""Share of a schedule that noticed stalls of the sender excuse, as those of a real host do."""
+"""Maximum share of a schedule that is excused because of detected stalls of the sender, as on a real host."""
 LATENCY_NS = 20_000
-"""Of a frame that finds the queue empty [ns]."""
+"""Latency of a frame with an empty queue [ns]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A forwarder with a generator before it and a host around it."""
+    """A simulated forwarder with a generator and a host."""
 
     capacity_fps: float
-    """What it forwards without end [frames/s]."""
+    """Sustained forwarding rate [frames/s]."""
     queue_frames: int = 256
-    """Frames that wait before one is lost; the size of a veth ring [frames]."""
+    """Queue length [frames]; the default is the size of a veth ring."""
     burst_frames: int = 0
-    """Frames that pass at once beyond the capacity: the credit of a token bucket, full when the first trial begins."""
+    """Burst beyond the capacity [frames]: the credit of a token bucket, which is full at the start of the first
+    trial."""
     noise_ratio: float = 0.0
-    """Standard deviation of the capacity from trial to trial, per capacity [ratio]."""
+    """Standard deviation of the capacity between trials, relative to the capacity [ratio]."""
     drift_ratio_per_s: float = 0.0
-    """Change of the capacity per second, per capacity [1/s]."""
+    """Change of the capacity per second, relative to the capacity [1/s]."""
     loss_ratio: float = 0.0
-    """Share of frames that is lost at any load, at random [ratio]."""
+    """Share of frames lost at random at any load [ratio]."""
     onset_ratio: float = 0.0
-    """Loss that begins below capacity: 1e-2 at capacity, ten times less each `onset_ratio` below it; 0: none."""
+    """Scale of the loss below capacity: the loss ratio is 1e-2 at capacity, and ten times lower for each `onset_ratio`
+    below capacity; 0: no such loss."""
     livelock: float = 0.0
-    """Forwarding that is lost per frame of overload; 0: none, 1: one frame not forwarded for each one too many."""
+    """Number by which each excess frame reduces the forwarded frames; 0: not at all."""
     stalls_per_s: float = 0.0
-    """Stalls of the host [1/s]."""
+    """Rate of host stalls [1/s]."""
     stall_ns: int = 5_000_000
-    """Length of a stall [ns]."""
+    """Duration of a stall [ns]."""
     detected_ratio: float = 0.95
-    """Share of stalls that the stall log shows."""
+    """Share of stalls that the stall log shows [ratio]."""
     sender_stalls_ratio: float = 0.0
-    """Share of stalls that hold up the generator: frames are not sent; the others hold up the device."""
+    """Share of stalls that stop the generator, which then sends no frames; the other stalls stop the device."""
     generator_fps: float = 1.488e6
-    """The most that can be sent [frames/s]."""
+    """Maximum rate of the generator [frames/s]."""
     shortage_ratio: float = 0.0
-    """Share of every load that the generator leaves out [ratio]."""
+    """Share of every load that the generator omits [ratio]."""
     overhead_ns: int = 50_000_000
     """Time between the end of a trial and the start of the next [ns]."""
 
     def rate_fps(self, loss_ratio: float) -> float:
-        """Return the highest load without end at which no more than `loss_ratio` is lost [frames/s]."""
+        """Return the highest sustained load with a loss of at most `loss_ratio` [frames/s]."""
         if self.loss_ratio > loss_ratio:
             return 0.0
         return min(self.capacity_fps / (1 - loss_ratio), self.generator_fps)
@@ -65,44 +67,44 @@ class Device:
 
 @dataclass
 class Flow:
-    """What became of the frames of one trial, part by part."""
+    """Frame counts of one trial, per part."""
 
     sent: list[int]
     """Frames sent."""
     received: list[int]
-    """Of those, the ones that came out."""
+    """Number of the frames sent in each part that were forwarded at any time."""
     arrived: list[int]
-    """Frames that came out in each part."""
+    """Frames that arrived in each part."""
     least_ns: list[int | None]
-    """The least latency of those [ns]."""
+    """Minimum latency of the frames that arrived in each part [ns]."""
     late: int = 0
-    """Frames that came out afterwards."""
+    """Frames that arrived after the end of the trial."""
 
 
 @dataclass
 class Bench:
-    """A device under measurement; it ages with every trial."""
+    """A simulated device under measurement, whose age increases with every trial."""
 
     device: Device
-    """What is measured."""
+    """Device under measurement."""
     seed: int
-    """Of the device's noise and stalls."""
+    """Seed of the device's noise and stalls."""
     age_ns: int = 0
-    """Time since the first trial began [ns]."""
+    """Time since the first trial started [ns]."""
     chance: Random = field(init=False)
-    """The noise."""
+    """Random generator of the noise."""
     credit: float = field(init=False)
-    """What is in the bucket [frames]."""
+    """Tokens in the bucket [frames]."""
     flow: Flow = field(init=False)
-    """What became of the frames of the last trial."""
+    """Frame counts of the last trial."""
 
     def __post_init__(self) -> None:
-        """Start the noise, with a full bucket."""
+        """Create the random generator and fill the bucket."""
         self.chance = Random(self.seed)
         self.credit = float(self.device.burst_frames)
 
     def measure(self, trial: LoadTrial) -> LoadResult:
-        """Return what a trial of this load gives."""
+        """Return the simulated result of a trial."""
         device = self.device
         seconds = trial.duration_ns / NS_PER_S
         intended = round(trial.intended_fps * seconds)
@@ -141,12 +143,12 @@ class Bench:
         )
 
     def stalls_in(self, seconds: float, share: float) -> list[float]:
-        """Return when stalls begin, per duration of a trial."""
+        """Return the start times of stalls, relative to the trial's duration [ratio]."""
         count = self.draw_count(share * self.device.stalls_per_s * seconds)
         return [self.chance.random() for _ in range(count)]
 
     def held(self, begins: list[float], duration_ns: int) -> list[float]:
-        """Return which share of each part stalls take."""
+        """Return the share of each part that is covered by stalls."""
         length = self.device.stall_ns / duration_ns
         shares = [0.0] * PARTS
         for begin in begins:
@@ -159,13 +161,13 @@ class Bench:
         return shares
 
     def schedule(self, frames: int, stalls: list[float], duration_ns: int) -> list[int]:
-        """Return the frames sent in each part; what was due in a stall is never sent."""
+        """Return the frames sent in each part; frames due in a stall are never sent."""
         held = self.held(stalls, duration_ns)
         due = [frames * (at + 1) // PARTS - frames * at // PARTS for at in range(PARTS)]
         return [round(each * (1 - share)) for each, share in zip(due, held, strict=True)]
 
     def forward(self, sent: list[int], capacity_fps: float, stalls: list[float], duration_ns: int) -> Flow:
-        """Let frames flow through bucket and queue."""
+        """Return the frame counts after the device's token bucket and queue."""
         device = self.device
         part_s = duration_ns / NS_PER_S / PARTS
         load = sum(sent) / (PARTS * part_s)
@@ -176,7 +178,7 @@ class Bench:
         waiting = 0
         for frames, stall in zip(sent, held, strict=True):
             lost = self.draw_count(frames * early) if early else 0
-            # In a stall frames come in at the offered rate and overflow the queue, however much is served afterwards.
+            # In a stall, frames arrive at the offered rate and overflow the queue; none is served.
             lost += max(0, min(frames - lost, round(frames * stall) - device.queue_frames)) if stall else 0
             credit = self.credit + served * (1 - stall)
             before, waiting = waiting, waiting + frames - lost
@@ -194,7 +196,8 @@ class Bench:
         return flow
 
     def calm(self, flow: Flow, seen: list[float], duration_ns: int) -> tuple[int, int]:
-        """Return the frames of parts that no stall touched, nor the part before, and how many of them were lost."""
+        """Return the number of frames sent in parts that neither have a stall nor follow a part with one, and how many
+        of these frames were lost."""
         held = self.held(seen, duration_ns)
         frames = lost = 0
         for at in range(PARTS):
@@ -204,7 +207,7 @@ class Bench:
         return frames, lost
 
     def early_loss(self, load_fps: float, capacity_fps: float) -> float:
-        """Return the loss ratio that has nothing to do with the queue."""
+        """Return the loss ratio without queue losses."""
         early = 0.0
         if self.device.onset_ratio:
             below = max(0.0, 1 - load_fps / capacity_fps)
@@ -212,7 +215,7 @@ class Bench:
         return self.device.loss_ratio + early
 
     def draw_count(self, expected: float) -> int:
-        """Return a Poisson number."""
+        """Return a Poisson-distributed number."""
         if expected > 500:
             return max(0, round(self.chance.gauss(expected, expected**0.5)))
         count, waited = 0, self.chance.expovariate(1.0) if expected > 0 else 1.0

@@ -1,8 +1,8 @@
-"""The part of a trial in which the device was at its limit: what it forwards then it forwards without end. Pure.
+"""Find the part of a trial in which the device was at its limit; its rate in that part is the sustained rate. Pure.
 
-A queue or the credit of a token bucket takes up frames at first, so that a trial is better than the device. When the
-credit is used up, frames are lost from there to the end. While a queue fills, fewer frames arrive than are sent, and
-not even the fastest is as fast as at first. Either leaves a mark in the hundredths of a trial.
+A queue or the credit of a token bucket absorbs frames at first, so a trial has less loss than a sustained load. When
+the credit is exhausted, frames are lost until the end. While a queue fills, fewer frames arrive than are sent, and the
+minimum latency rises. Both effects are visible in the hundredths of a trial.
 """
 
 import math
@@ -14,69 +14,72 @@ from itertools import accumulate
 from iolab.results.search import Steady
 
 STANDING_NS = 100_000
-"""A queue stands where the fastest frame of a part takes so much longer than the fastest at first: ten times what the
-latency of an idle veth differs by [ns]."""
+"""Minimum increase of the minimum latency at which a part has a standing queue: ten times the variation on an idle veth
+[ns]."""
 FIRST_RATIO = 0.25
-"""The beginning of a trial, in which some frame finds the queue empty."""
+"""Share of a trial, at its start, in which at least one frame finds an empty queue [ratio]."""
 LEAST_RATIO = 0.1
-"""A shorter part of a trial at the limit is too short to tell a rate."""
+"""Minimum share of a trial for which the device must be at its limit to determine a rate [ratio]."""
 CLEAR_GAIN = 6.0
-"""Logarithm of how much likelier a change must be than none: chance alone finds that in one of a hundred trials."""
+"""Minimum log likelihood ratio of a change: chance alone exceeds it in one of a hundred trials."""
 SLOW_RATIO = 0.05
-"""A rate that falls by less within a trial is the same: the noise of a host."""
+"""Maximum relative rate decrease within a trial that counts as host noise."""
 SLOW_SIGMAS = 6.0
-"""How many standard deviations a fall must be: frames come in batches, and a trial has a hundred places for it."""
+"""Minimum decrease in standard deviations: frames arrive in batches, and a trial has a hundred possible change
+points."""
 SLOW_PARTS = 10
-"""A fall that lasts for fewer parts may be a stall."""
+"""Minimum number of parts after a decrease; a shorter decrease may be a stall."""
 SENT_RATIO = 0.8
-"""A part with fewer frames, of the middle one's, is one in which the sender was held up."""
+"""Minimum number of frames sent in a part, relative to the median; with fewer, the sender was stalled."""
 HELD_RATIO = 0.25
-"""A part with fewer arrivals, of the mean, is one in which they were held up: what was held arrives with the next."""
+"""Minimum number of arrivals in a part, relative to the mean; with fewer, a stall delayed frames to the next part."""
 HELD_PARTS = 10
-"""Arrivals that are held up for longer are a device that stands still."""
+"""If arrivals are delayed for more than this number of parts, the device counts as stopped."""
 MOSTLY = 0.8
-"""Share of parts in which a queue stands, or that have a sign at all, for it to be so in all."""
+"""Minimum share of parts with a standing queue, or with a sign of the limit, at which the result applies to all
+parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """One direction of a trial, in equal parts of its time."""
+    """One direction of a trial in parts of equal duration."""
 
     sent_frames: Sequence[int]
     """Frames sent in each part."""
     received_frames: Sequence[int]
-    """Of those, the ones that came out, whenever that was."""
+    """Number of the frames sent in each part that arrived at any time."""
     arrived_frames: Sequence[int]
-    """Frames that came out in each part, whenever they were sent."""
+    """Frames that arrived in each part, whenever they were sent."""
     least_latency_ns: Sequence[int | None]
-    """The fastest of those [ns]; None: none came out."""
+    """Minimum latency of the frames that arrived in each part [ns]; None if no frame arrived."""
 
     def was_sent(self, at: int) -> bool:
-        """Return whether a part has about as many frames as the others."""
+        """Whether a part has about as many sent frames as the other parts."""
         return self.sent_frames[at] >= SENT_RATIO * statistics.median(self.sent_frames)
 
     def standing(self) -> list[bool]:
-        """Return in which parts a queue stood: not even the fastest frame came through at once."""
+        """Return, for each part, whether it had a standing queue: its minimum latency exceeds that of the first
+        parts."""
         first = self.least_latency_ns[: max(1, round(FIRST_RATIO * len(self.least_latency_ns)))]
         least = min((each for each in first if each is not None), default=None)
         if least is None:
             return [False] * len(self.least_latency_ns)
-        # Where nothing came out at all, what was sent and came out later had to wait.
+        # If no frame arrived in a part, its frames that arrived later had to wait.
         return [
             got > 0 if each is None else each > least + STANDING_NS
             for each, got in zip(self.least_latency_ns, self.received_frames, strict=True)
         ]
 
     def lossy(self) -> list[bool]:
-        """Return in which parts a frame was sent that was lost."""
+        """Return, for each part, whether a frame sent in it was lost."""
         return [sent > got for sent, got in zip(self.sent_frames, self.received_frames, strict=True)]
 
 
 def find_steady(directions: Sequence[Parts]) -> Steady | None:
-    """Return the part of a trial at the device's limit, from where its signs began to the end.
+    """Return the part of a trial at the device's limit, from the first sign to the end.
 
-    None where there is no sign. A `share_ratio` of 0: it began so late that only a longer trial can show a rate. Parts
-    in which a sender was held up were no such load, and are left out.
+    Return None if there is no sign. A `share_ratio` of 0 means that the limit was reached so late that only a longer
+    trial can show a rate. Parts with a stall of the sender had a different load and are excluded.
     """
     count = min((len(each.sent_frames) for each in directions), default=0)
     if not count or any(len(each.arrived_frames) != count for each in directions):
@@ -89,10 +92,10 @@ def find_steady(directions: Sequence[Parts]) -> Steady | None:
     if first is None:
         return None
     arrived = [sum(each.arrived_frames[at] for each in directions) for at in range(count)]
-    # A burst may have been used up within that part: no change shows in one.
+    # The burst may end within this part: a part does not show a change in its middle.
     window = without_credit(used[max(first + 1, 2) :], signs)
     while slower := slowdown([arrived[at] for at in window]):
-        window = window[slower:]  # a bottleneck before the bucket lost frames from the beginning
+        window = window[slower:]  # a bottleneck before the bucket lost frames from the start
     window = [*without_release(arrived, window)]
     if len(window) < LEAST_RATIO * count:
         return Steady(0.0, 0, 0) if any(map(any, lossy)) else None
@@ -108,9 +111,10 @@ def find_steady(directions: Sequence[Parts]) -> Steady | None:
 
 
 def onset(signs: Sequence[bool]) -> int | None:
-    """Return from which part on there are signs: the likeliest change from few to many, or 0 where none is clear.
+    """Return the first part with signs of the limit: the most likely change from few to many signs, 0 if none is
+    clear.
 
-    None where there is no sign.
+    Return None if there is no sign.
     """
     total, count = sum(signs), len(signs)
     if not total:
@@ -130,10 +134,10 @@ def onset(signs: Sequence[bool]) -> int | None:
 
 
 def without_credit(window: Sequence[int], signs: Mapping[int, bool]) -> list[int]:
-    """Return the parts of a window in which the device was at its limit, where its sender was held up meanwhile.
+    """Return the parts of a window with the device at its limit, excluding recovery after stalls of the sender.
 
-    A bucket saves up credit while nothing is sent, and a queue empties. What passes then without a sign is no rate of
-    the device, for the parts in which it saved that up are not counted: the limit begins again with the next sign.
+    While nothing is sent, a bucket accumulates credit and a queue drains. Frames that pass afterwards without a sign do
+    not show the device's rate; the limit starts again with the next sign.
     """
     parts: list[int] = []
     quiet: list[int] = []
@@ -143,16 +147,16 @@ def without_credit(window: Sequence[int], signs: Mapping[int, bool]) -> list[int
         (quiet if recovers else parts).append(at)
         recovers = recovers and not signs[at]
         before = at
-    # Where signs are rare, a few parts without one tell nothing.
+    # If signs are rare, a few parts without a sign do not show that the device recovered.
     clear = sum(signs[at] for at in parts) >= MOSTLY * len(parts)
     return parts if clear else sorted([*parts, *quiet])
 
 
 def without_release(arrived_frames: Sequence[int], window: Sequence[int]) -> Sequence[int]:
-    """Return a window that does not begin with frames that were held up before it.
+    """Return a window that does not start with frames that were delayed before it.
 
-    A device's timer often holds up everything on its CPU just when the limit is reached; the frames of that time come
-    out together in the next part. A device that stands still for longer forwards so much less.
+    A device's timer often delays all frames on its CPU just when the limit is reached; these frames arrive together in
+    the next part. A stop that is longer than this lowers the rate of the device.
     """
     least = HELD_RATIO * sum(arrived_frames[at] for at in window) / max(1, len(window))
     moving = (min(arrived_frames[at - 1 : at + 1]) >= least for at in window[:HELD_PARTS])
@@ -160,10 +164,10 @@ def without_release(arrived_frames: Sequence[int], window: Sequence[int]) -> Seq
 
 
 def pace(arrived_frames: Sequence[int]) -> float:
-    """Return the frames per part at which arrivals grow: the slope of their sum (least squares).
+    """Return the arrival rate in frames per part: the slope of the cumulative arrivals (least squares).
 
-    A shaper's timer lets many frames go at once, as many as 64: at the ends of a short trial that is 2 % of all, and
-    in the middle nothing.
+    A shaper's timer releases up to 64 frames at once: at the ends of a short trial these are 2 % of all frames; the
+    slope in the middle is not affected.
     """
     sums = list(accumulate(arrived_frames))
     middle = (len(sums) - 1) / 2
@@ -172,9 +176,9 @@ def pace(arrived_frames: Sequence[int]) -> float:
 
 
 def slowdown(arrived_frames: Sequence[int]) -> int | None:
-    """Return the part after which clearly fewer frames came out to the end than before; None: there is none.
+    """Return the part from which significantly fewer frames arrived until the end; None if there is no such part.
 
-    A device with a bucket behind a bottleneck loses frames from the beginning, and more when its credit is used up.
+    A device with a bucket behind a bottleneck loses frames from the start, and more when its credit is exhausted.
     """
     count = len(arrived_frames)
     before = [0, *accumulate(arrived_frames)]
@@ -194,5 +198,5 @@ def slowdown(arrived_frames: Sequence[int]) -> int | None:
 
 
 def _log_likelihood(marked: int, count: int) -> float:
-    """Return the logarithm of the highest probability of so many marks."""
+    """Return the logarithm of the maximum likelihood of `marked` marked parts among `count` parts."""
     return sum(each * math.log(each / count) for each in (marked, count - marked) if each)

@@ -1,8 +1,8 @@
-"""What a load search is asked, what a trial at one load gave, and what was found.
+"""Types of load searches: requests, results of trials at one load, and conclusions.
 
-No strategy and no arithmetic of any: see bisect, mlr and fast. Rates are floats: Python writes and reads a float back
-without change, so that a stored list of results replays to the same decisions, and the library behind `mlr` works in
-floats. Our own strategies ask for whole frames per second wherever that is finer than a hundredth of the width.
+The module contains no strategy; see bisect, mlr and fast. Rates are floats: Python stores and reads floats without
+change, so that stored results replay to the same decisions, and the library behind `mlr` uses floats. The other
+strategies request whole frames per second if that is finer than a hundredth of the width.
 """
 
 from collections.abc import Sequence
@@ -15,37 +15,38 @@ from iolab.results.search import Found, Goal, LoadResult, StopReason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTrial:
-    """What to do next: one trial at one load."""
+    """Next step of a search: one trial at one load."""
 
     intended_fps: float
-    """Rate to ask the generator for [frames/s]."""
+    """Rate to request from the generator [frames/s]."""
     duration_ns: int
-    """How long to send [ns]."""
+    """Sending time [ns]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """No further trial."""
+    """End of a search."""
 
     reason: StopReason
-    """Why."""
+    """Reason for the stop."""
     seen: SearchEnd
-    """What shows it."""
+    """Evidence for the reason."""
 
 
 UNFINISHED = Stop(StopReason.UNFINISHED, PlainSearchEnd(code="trials-wanted"))
-"""The search is not at its end."""
+"""Result of a search that has not ended."""
 
 
 class Strategy(Protocol):
-    """A load search: it decides, others measure. Pure: the same results give the same answer."""
+    """A load search strategy, which chooses the trials that other modules measure. Pure: the same results lead to the
+    same decision."""
 
     @property
     def goal(self) -> Goal:
-        """What is looked for."""
+        """Goal of the search."""
 
     def propose(self, results: Sequence[LoadResult]) -> LoadTrial | Stop:
-        """Return the next trial, given all results so far in the order in which they were proposed."""
+        """Return the next trial, given all results so far in the order of the proposals."""
 
     def conclude(self, results: Sequence[LoadResult]) -> Found:
-        """Return what is known from these results, be the search at its end or not."""
+        """Return the conclusion from the results, whether or not the search has ended."""

@@ -1,1 +1,1 @@
-"""Streams: what limited each, what disturbed it, and how it went over time."""
+"""Stream trials: limits, disturbances, and the course of the rate over time."""

@@ -1,7 +1,8 @@
-"""What disturbed a stream: a warning for each thing that makes its rate another than that of an undisturbed one. Pure.
+"""Find disturbances of a stream trial: one warning for each cause that makes its rate differ from an undisturbed
+trial's. Pure.
 
-What limits a stream is no disturbance. A threshold lies far above what calm machines show, so that an undisturbed trial
-has no mark.
+Limits of a stream are not disturbances. Each threshold is far above the values on idle machines, so undisturbed trials
+have no warning.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -29,25 +30,27 @@ from iolab.results.verdict import GUEST, CpuUse
 from iolab.trial.streams.evidence import FlowSeen, Program, StreamSeen
 
 STOPPED_NS = 150_000_000
-"""A program that was seen stopped for longer was stopped: at least at two readings of 100 ms."""
+"""Minimum time in stopped state that causes a warning [ns]: at least two readings at 100 ms."""
 TAKEN_RATIO = 0.1
-"""A program that waited for a CPU so much of the time did not get what it needed."""
+"""Share of time waiting for a CPU above which a program is short of CPU time [ratio]."""
 STRANGERS_CPUS = 0.25
-"""So many CPUs of other work are no longer what a calm machine does beside."""
+"""Minimum CPU use of other processes that counts as interference [CPUs]; on idle machines, other processes use less."""
 SHARED_WAIT_RATIO = 0.03
-"""The same of two programs that are kept on one CPU: that they are is no chance."""
+"""Share of time waiting for a CPU above which two programs pinned to the same CPU disturb each other [ratio]."""
 SAME_RATIO = 0.9
-"""Ports by which so much of the most foreign traffic went are on its way; the first of them is named."""
+"""If a port carries more than this share of the largest foreign traffic, both ports carry the same traffic; the first
+such port is reported [ratio]."""
 STEAL_RATIO = 0.03
-"""From which part of a CPU's time on its hypervisor took enough to be named."""
+"""Steal share of a CPU above which the steal is reported [ratio]."""
 GAP_NS = 700_000_000
-"""A kernel whose counters could not be read for longer stood still, or had no CPU for the one who reads."""
+"""Minimum gap between counter readings that shows that a kernel was paused, or that its agent got no CPU time [ns]."""
 STOOD_NS = 500_000_000
-"""A stream that stood still for longer was interrupted: twice the least retransmission timeout of TCP, and more."""
+"""Minimum time without traffic that counts as an interruption of a stream [ns]: more than twice TCP's minimum
+retransmission timeout."""
 
 
 def disturbances(seen: StreamSeen) -> tuple[TrialWarning, ...]:
-    """Return what disturbed a stream trial."""
+    """Return the disturbances of a stream trial."""
     found = [
         *_stopped(seen),
         *_carriers(seen),
@@ -61,7 +64,7 @@ def disturbances(seen: StreamSeen) -> tuple[TrialWarning, ...]:
 
 
 def _programs(seen: StreamSeen) -> list[Program]:
-    """Return every program once, those of several flows too."""
+    """Return the programs of all flows without duplicates."""
     ends = (program for flow in seen.flows for program in (flow.sender, flow.receiver))
     return list(dict.fromkeys(program for program in ends if program is not None))
 
@@ -80,7 +83,8 @@ def _carriers(seen: StreamSeen) -> Iterator[TrialWarning]:
 
 
 def _processors(seen: StreamSeen) -> Iterator[TrialWarning]:
-    """Yield who kept the programs from their CPUs: each other, or work that is not of the trial."""
+    """Yield warnings about programs that lacked CPU time because they shared a CPU, or because other processes
+    interfered."""
     known: set[str] = set()
     for flow in seen.flows:
         one, other = flow.sender, flow.receiver
@@ -106,7 +110,7 @@ def _processors(seen: StreamSeen) -> Iterator[TrialWarning]:
 
 
 def _guests(seen: StreamSeen, known: Collection[str]) -> Iterator[TrialWarning]:
-    """Yield the computers on which guests waited for a CPU while work that is not of the trial had some."""
+    """Yield warnings about hosts on which guests waited for a CPU while other processes used CPUs."""
     waiting = [one for one in seen.threads if one.role == GUEST and one.waited >= TAKEN_RATIO]
     for one in sorted(waiting, key=lambda one: -one.waited):
         cpus = seen.strangers.get(one.kernel, 0.0)
@@ -120,14 +124,15 @@ def _guests(seen: StreamSeen, known: Collection[str]) -> Iterator[TrialWarning]:
 
 
 def stolen(cpus: Sequence[CpuUse]) -> Iterator[TrialWarning]:
-    """Yield the CPU of which its hypervisor took most, if that was enough to be named."""
+    """Yield a warning about the CPU with the most steal time, if it exceeds the threshold."""
     worst = max(cpus, key=lambda cpu: cpu.steal_ratio, default=None)
     if worst is not None and worst.steal_ratio >= STEAL_RATIO:
         yield CpuWithheld(host=computer(worst.kernel), cpu=worst.cpu, steal_ratio=worst.steal_ratio)
 
 
 def stood_still(gaps: Mapping[str, int]) -> Iterator[TrialWarning]:
-    """Yield the kernels whose counters could not be read for a while, by the longest while of each [ns]."""
+    """Yield warnings about kernels with a gap in their counter readings; `gaps` has the longest gap per kernel
+    [ns]."""
     for kernel, gap_ns in gaps.items():
         if gap_ns >= GAP_NS:
             yield KernelStoodStill(host=computer(kernel), gap_ns=gap_ns)
@@ -147,7 +152,7 @@ def _foreign(seen: StreamSeen) -> Iterator[TrialWarning]:
 
 
 def _levels(seen: StreamSeen) -> Iterator[TrialWarning]:
-    """Yield the flows whose mean is of no level that they had."""
+    """Yield warnings about flows whose rate changed between two levels, so the mean represents neither level."""
     for flow in seen.flows:
         if (change := flow.change) is not None:
             yield LevelChanged(
@@ -160,28 +165,28 @@ def _levels(seen: StreamSeen) -> Iterator[TrialWarning]:
 
 
 def _stood(seen: StreamSeen) -> Iterator[TrialWarning]:
-    """Yield a stream that stood still, where nothing else says why."""
+    """Yield warnings about streams that had no traffic for a while without any other disturbance."""
     for flow in seen.flows:
         if flow.stood_ns >= STOOD_NS and not _rested(flow):
             yield StreamStoodStill(flow=flow.name, stood_ns=flow.stood_ns)
 
 
 def _rested(flow: FlowSeen) -> bool:
-    """Tell whether a stream stands still because so little was asked for."""
+    """Whether a stream had no traffic for a while because of its low intended rate."""
     return flow.intended_bps is not None and flow.received_bps >= flow.intended_bps
 
 
 STOPPED = frozenset({"T", "t"})
-"""States of a thread that a signal, or a debugger, stopped: proc_pid_stat(5)."""
+"""States of a thread stopped by a signal or debugger: proc_pid_stat(5)."""
 
 Timed = tuple[int, ThreadTimes]
-"""When a thread was read [ns], and its times."""
+"""Time at which a thread's counters were read [ns], and the values of these counters."""
 
 
 def program_of(
     process: str, machine: str, kernel: str, readings: Sequence[Reading], within: tuple[int, int] | None
 ) -> Program | None:
-    """Return what a process did between two times; None where it was not seen twice."""
+    """Return the CPU use of a process between two times; None without two readings of a thread."""
     threads: dict[int, list[Timed]] = {}
     for reading in readings:
         for seen in reading.observations:
@@ -213,7 +218,7 @@ def program_of(
 
 
 def lifetime(process: str, readings: Sequence[Reading]) -> tuple[int, int] | None:
-    """Return when a process was first and last seen [ns]; None: never."""
+    """Return the times of the first and last reading of a process [ns]; None if there is no reading."""
     times = [
         seen.begin_ns
         for reading in readings
@@ -224,9 +229,9 @@ def lifetime(process: str, readings: Sequence[Reading]) -> tuple[int, int] | Non
 
 
 def strangers(readings: Sequence[Reading]) -> float:
-    """Return how many CPUs of a kernel programs had, over a series, that are not of this trial: at least so many.
+    """Return the minimum number of CPUs that processes outside the trial used on a kernel, over a series of readings.
 
-    Soft interrupts are nobody's: those of the stream itself run wherever they come.
+    Soft interrupts are not counted, because those of the stream run on arbitrary CPUs.
     """
     if len(readings) < 2:
         return 0.0
@@ -255,5 +260,5 @@ def longest_gap_ns(readings: Sequence[Reading]) -> int:
 
 
 def all_strangers(series: Mapping[str, Sequence[Reading]]) -> dict[str, float]:
-    """Return the same for every kernel that was read over time."""
+    """Return the CPU use of processes outside the trial for every kernel with at least two readings [CPUs]."""
     return {kernel: strangers(readings) for kernel, readings in series.items() if len(readings) > 1}

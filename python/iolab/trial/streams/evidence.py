@@ -1,4 +1,4 @@
-"""What was seen of a stream while it ran, beside its rate. Types only; `observe` fills them."""
+"""Types of the readings of a stream trial in addition to its rate; the module `observe` fills them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,84 +10,85 @@ from iolab.trial.counters.passing import LevelChange
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One end's program: its busiest thread, over the time that the stream ran."""
+    """Program at one end of a stream, with the times of its busiest thread while the stream ran."""
 
     machine: str
-    """Where it is."""
+    """Machine of the program."""
     kernel: str
-    """The machine whose kernel it is on; empty: this computer."""
+    """Machine whose kernel runs the program; empty: the local host."""
     run_ratio: float
-    """Time that the thread ran, of one CPU; exact, from the scheduler."""
+    """Share of time that the thread ran on a CPU, from scheduler statistics [ratio]."""
     wait_ratio: float
-    """Time that it was ready, and had no CPU."""
+    """Share of time that the thread was runnable without a CPU [ratio]."""
     stopped_ns: int = 0
-    """Time that a signal, or a debugger, kept it stopped [ns]."""
+    """Time in stopped state because of a signal or debugger [ns]."""
     cpus: tuple[int, ...] = ()
-    """The CPU it ran on last, at each reading."""
+    """CPU on which the thread last ran, for each reading."""
     kept_on: int | None = None
-    """The one CPU that it may run on; None: it may run on several, or that is not known."""
+    """CPU to which the program is pinned; None: several CPUs are allowed, or the allowed CPUs are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """What the sender's TCP tells of a flow's connections, added up."""
+    """Sum of the sender's TCP statistics over a flow's connections."""
 
     busy_ns: int
-    """Time in which there was something to send [ns]."""
+    """Time in which the sender had data to send [ns]."""
     receiver_limited_ns: int
-    """Of that, the time in which the receiver's window kept it back [ns]."""
+    """Part of the busy time in which the receive window limited the sender [ns]."""
     buffer_limited_ns: int
-    """Of that, the time in which the own send buffer was too small [ns]."""
+    """Part of the busy time in which the send buffer limited the sender [ns]."""
     window_bytes: int
-    """Congestion windows [bytes]."""
+    """Sum of the congestion windows [bytes]."""
     receiver_window_bytes: int
-    """Windows that the receiver announced last [bytes]."""
+    """Sum of the last advertised receive windows [bytes]."""
     send_buffer_bytes: int
-    """Bounds of the send buffers [bytes]."""
+    """Sum of the send buffer limits [bytes]."""
     receive_buffer_bytes: int
-    """The largest bound of a receive buffer at the other end [bytes]; 0: not known."""
+    """Maximum receive buffer limit at the other end [bytes]; 0: unknown."""
     sent_bytes: int
-    """Sent, what was sent again included [bytes]."""
+    """Bytes sent, including retransmissions [bytes]."""
     resent_bytes: int
-    """Sent again [bytes]."""
+    """Retransmitted bytes [bytes]."""
     rtt_ns: int
-    """Smoothed round-trip time, the longest [ns]."""
+    """Maximum smoothed round-trip time [ns]."""
     congestion: str
-    """What controls congestion."""
+    """Congestion control algorithm."""
     largest_send_buffer_bytes: int = 0
-    """Of the send buffers, the largest bound [bytes]; 0: not known."""
+    """Maximum send buffer limit [bytes]; 0: unknown."""
     least_rtt_ns: int = 0
-    """The least round-trip time, of the connection that has the longest now [ns]; 0: not known."""
+    """Minimum round-trip time of the connection with the longest current round-trip time [ns]; 0: unknown."""
 
     mean_window_bytes: int = 0
-    """Mean of the congestion windows over the readings, added up [bytes]; 0: not known."""
+    """Sum over connections of the mean congestion window [bytes]; 0: unknown."""
     mean_rtt_ns: int = 0
-    """Mean of the smoothed round-trip times over the readings, of the connection that has the longest [ns]."""
+    """Mean smoothed round-trip time of the connection whose mean is the longest [ns]."""
 
     @property
     def receiver_limited_ratio(self) -> float:
-        """Return the part of the busy time in which the receiver's window kept the sender back."""
+        """Return the share of the busy time in which the receive window limited the sender [ratio]."""
         return self.receiver_limited_ns / self.busy_ns if self.busy_ns else 0.0
 
     @property
     def buffer_limited_ratio(self) -> float:
-        """Return the part of the busy time in which the send buffer was too small."""
+        """Return the share of the busy time in which the send buffer limited the sender [ratio]."""
         return self.buffer_limited_ns / self.busy_ns if self.busy_ns else 0.0
 
     @property
     def window_limited_ratio(self) -> float:
-        """Return the part of the busy time in which either kept the sender back: never both at once."""
+        """Return the share of the busy time in which window or buffer limited the sender; these times never overlap
+        [ratio]."""
         return self.receiver_limited_ratio + self.buffer_limited_ratio
 
     @property
     def buffer_below_window(self) -> bool:
-        """Whether the send buffers hold less than half of what congestion and receiver would let be in flight."""
+        """Whether the send buffers are less than half of the window that congestion control and receiver allow."""
         allowed_bytes = min(self.window_bytes, self.receiver_window_bytes)
         return 0 < 2 * self.send_buffer_bytes < allowed_bytes
 
     @property
     def resent_ratio(self) -> float:
-        """Return which part of what was sent had been sent before."""
+        """Return the share of retransmitted bytes [ratio]."""
         return self.resent_bytes / self.sent_bytes if self.sent_bytes else 0.0
 
 
@@ -96,67 +97,67 @@ class Carrier:
     """A port whose carrier changed."""
 
     place: str
-    """The port."""
+    """Port name."""
     changes: int
-    """How often it came or went."""
+    """Number of carrier changes, up or down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A port with a known rate, and what went by it."""
+    """A port with a known rate, and its traffic."""
 
     place: str
-    """The port."""
+    """Port name."""
     passed_bps: float
-    """What went by [bit/s]."""
+    """Traffic rate [bit/s]."""
     rate_bps: float
-    """What is known of it: the rate of its shaper or link, or what the flows sent [bit/s]."""
+    """Known rate [bit/s]: the rate of the shaper or link, or the rate at which the flows were sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShaperSeen:
-    """A shaper that a flow, or what acknowledges it, passed."""
+    """A shaper on the path of a flow or of its acknowledgements."""
 
     shaper: Shaper
-    """What it counted."""
+    """Shaper counters."""
     passed_bps: float
-    """What it let through in the time in which that passed; of two levels the one nearest its rate [bit/s]."""
+    """Rate while the shaper passed traffic [bit/s]; of two levels, the one closest to the shaper's rate."""
     change: LevelChange | None = None
-    """Where what it let through went from one level to another; None: it did not."""
+    """Change of the passed rate between two levels; None if the rate did not change."""
     back: bool = False
-    """Whether acknowledgements passed it, and not the flow."""
+    """Whether the shaper passed the flow's acknowledgements, and not the flow itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineSeen:
-    """An emulated line on the way of a flow."""
+    """An emulated line on the path of a flow."""
 
     place: str
-    """The port that sends into it."""
+    """Port that sends frames into the line."""
     link: str = ""
-    """Its link."""
+    """Link name."""
     passed_bps: float
-    """Frames that went by, in the time in which they did [bit/s]."""
+    """Rate of frames while the line carried traffic [bit/s]."""
     rate_bps: float | None
-    """What it carries [bit/s]; None: that follows a trace."""
+    """Line rate [bit/s]; None: the rate follows a trace."""
     arrived_frames: int = 0
-    """Frames that came to it."""
+    """Frames that arrived at the line."""
     lost_frames: int = 0
-    """Of those, what its queue lost."""
+    """Frames that the line's queue dropped."""
     passed_bytes: int = 0
-    """What it carried [bytes]."""
+    """Bytes carried [bytes]."""
     capacity_bytes: int = 0
-    """What its trace could carry meanwhile [bytes]; 0: it has none, or that is not known."""
+    """Capacity of the line's trace in that time [bytes]; 0: no trace, or unknown."""
     marked_frames: int = 0
-    """Frames that it marked, so that their senders slow down (ECN)."""
+    """Frames with an ECN mark set by the line."""
     stall_ns: int = 0
-    """How long it stalls each time [ns]; 0: it does not."""
+    """Duration of each stall [ns]; 0: no stalls."""
     stall_every_ns: int = 0
-    """From the beginning of one stall to that of the next [ns]."""
+    """Time between the starts of two stalls [ns]."""
 
     @property
     def used_ratio(self) -> float:
-        """Return which part of its capacity was used, without the time in which it stalls."""
+        """Return the used share of the line's capacity, excluding stalls [ratio]."""
         if self.rate_bps is not None:
             stalled_ratio = self.stall_ns / self.stall_every_ns if self.stall_every_ns else 0.0
             return self.passed_bps / self.rate_bps / max(0.01, 1.0 - stalled_ratio)
@@ -165,89 +166,90 @@ class LineSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSeen:
-    """One direction of one pair, and what was seen of it."""
+    """Readings of one direction of one pair."""
 
     name: str
-    """As near->far."""
+    """Flow name, as near->far."""
     protocol: str
-    """tcp or udp."""
+    """Protocol, tcp or udp."""
     source: str
-    """Machine that sends."""
+    """Sending machine."""
     target: str
-    """Machine that receives."""
+    """Receiving machine."""
     duration_ns: int
-    """How long it sent [ns]."""
+    """Sending time [ns]."""
     sent_bps: float
-    """Payload handed to the socket [bit/s]."""
+    """Payload written to the socket [bit/s]."""
     received_bps: float
     """Payload read by the receiver [bit/s]."""
     intended_bps: float | None
-    """What was asked for [bit/s]; None: as fast as it goes."""
+    """Intended rate [bit/s]; None: unlimited."""
     datagrams: int = 0
     """UDP datagrams sent."""
     lost_datagrams: int = 0
-    """UDP datagrams that did not arrive."""
+    """UDP datagrams lost."""
     retransmits: int = 0
-    """TCP segments sent again, by the program's count."""
+    """Retransmitted TCP segments, as counted by the program."""
     sender: Program | None = None
-    """None: its threads could not be read."""
+    """Sending program; None if its threads could not be read."""
     receiver: Program | None = None
-    """None: its threads could not be read."""
+    """Receiving program; None if its threads could not be read."""
     tcp: Connections | None = None
-    """None: UDP, or the kernel does not tell."""
+    """TCP statistics; None for UDP, or if the kernel has none."""
     drops: tuple[Drop, ...] = ()
-    """What was dropped on its way and at the receiving socket, whosever it was, most first."""
+    """Drops on the path and at the receiving socket, from all traffic, in descending order of their number."""
     shapers: tuple[ShaperSeen, ...] = ()
-    """On its way, in their order, then those on the way of its acknowledgements."""
+    """Shapers on the path in path order, then those on the path of the acknowledgements."""
     pacers: tuple[Passed, ...] = ()
-    """Ports on its way that iolab itself paces, with their rates."""
+    """Ports on the path that iolab's pacer paces, with their rates."""
     waiting: Mapping[str, float] = field(default_factory=dict)
-    """Port on its way to the part of the readings at which packets waited in its queue."""
+    """Share of readings with packets waiting in the port's queue [ratio], by port on the path."""
     lines: tuple[LineSeen, ...] = ()
-    """Emulated lines on its way."""
+    """Emulated lines on the path."""
     fragments: int = 1
-    """Into how many packets each of its datagrams is cut."""
+    """Number of IP fragments per datagram."""
     reassembly_failed: int = 0
-    """Datagrams of which a fragment was missing where they arrived."""
+    """Datagrams with a missing fragment at the receiver."""
     wire_frames: Mapping[str, int] = field(default_factory=dict)
-    """Link to the frames that came to its emulated path."""
+    """Frames that arrived at the emulated path of a link, by link."""
     reordering: tuple[str, ...] = ()
-    """Links on its way whose emulated path lets frames overtake others."""
+    """Links on the path whose emulation reorders frames."""
     change: LevelChange | None = None
-    """Where its rate went from one level to another; None: it did not, or its mean does not mislead."""
+    """Change of the flow's rate between two levels; None if the rate did not change, or if the mean is still
+    representative."""
     carriers: tuple[Carrier, ...] = ()
-    """Ports on its way whose carrier changed."""
+    """Ports on the path whose carrier changed."""
     stood_ns: int = 0
-    """Longest time in which nothing was sent or nothing arrived [ns]."""
+    """Longest time in which nothing was sent or received [ns]."""
 
     @property
     def missing(self) -> int:
-        """Return what was lost on the way: datagrams, or TCP segments that were sent again."""
+        """Return the losses on the path: datagrams, or retransmitted TCP segments."""
         return self.lost_datagrams if self.protocol == "udp" else self.retransmits
 
     @property
     def loss_ratio(self) -> float:
-        """Return lost datagrams per datagram sent."""
+        """Return lost datagrams per datagram sent [ratio]."""
         return self.lost_datagrams / self.datagrams if self.datagrams else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSeen:
-    """A whole stream trial."""
+    """Readings of a stream trial."""
 
     flows: tuple[FlowSeen, ...]
     """Every direction of every pair."""
     cpus: tuple[CpuUse, ...] = ()
-    """What CPUs did."""
+    """CPU use per CPU."""
     threads: tuple[Thread, ...] = ()
-    """What the kernel's own threads, and those of guests, did."""
+    """CPU use of the threads of kernels and guests."""
     strangers: Mapping[str, float] = field(default_factory=dict)
-    """Kernel to how many of its CPUs work had that is not of this trial."""
+    """CPU use of processes outside the trial [CPUs], by kernel."""
     gaps: Mapping[str, int] = field(default_factory=dict)
-    """Kernel to the longest time in which its counters could not be read [ns]."""
+    """Longest gap between counter readings [ns], by kernel."""
     foreign: tuple[Passed, ...] = ()
-    """Ports that passed more than the flows sent."""
+    """Ports that carried more traffic than the flows sent."""
     unheld: tuple[Passed, ...] = ()
-    """Shaped ports that let more payload through than their rate."""
+    """Shaped ports that passed more payload than their rate allows."""
     begun_again: tuple[str, ...] = ()
-    """Ports of which a queue's counters began again."""
+    """Ports on which a queue's counters were reset."""

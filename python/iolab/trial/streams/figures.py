@@ -1,6 +1,7 @@
-"""The metrics of a stream trial: over all flows, and per flow where there are several. Defined in docs/method. Pure.
+"""Compute the metrics of a stream trial: over all flows, and per flow if there are several. The definitions are in
+docs/method. Pure.
 
-They are what the program said; what the kernel counted while the trial ran stands beside it.
+The values come from the program's reports, and are compared with the kernel's counters over the same time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,11 +21,11 @@ from iolab.trial.streams.iperf3_report import FlowReport
 from iolab.units import ETHERNET_HEADER_BYTES
 
 DISAGREEMENT_RATIO = 0.01
-"""Above this a difference of the interface's count and the program's is worth a warning."""
+"""Minimum relative difference between interface counters and the program's report that causes a warning."""
 HEADER_BYTES = {"tcp": 32, "udp": 8}
-"""TCP with time stamps, or UDP, per packet the interface counts (one GSO packet has one header)."""
+"""Header bytes per packet that the interface counts: TCP with timestamps, or UDP (a GSO packet has one header)."""
 IPV4_BYTES, IPV6_BYTES = 20, 40
-"""Header of IP without options."""
+"""Length of an IP header without options [bytes]."""
 MORE_COUNTED: Mapping[str, Disagreement] = {
     "tcp": Disagreement(code="segments-twice"),
     "udp": Disagreement(code="datagrams-unread"),
@@ -33,18 +34,19 @@ MORE_COUNTED: Mapping[str, Disagreement] = {
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What reached a receiving interface in a trial, and what of it the program read; warm-up included."""
+    """Payload that arrived at a receiving interface in a trial, and payload that the program read; both include the
+    warm-up."""
 
     place: str
-    """The port."""
+    """Port name."""
     counted_bytes: int | None
-    """Payload that the interface counted [bytes]; None: its counters could not be read."""
+    """Payload counted by the interface [bytes]; None if its counters could not be read."""
     delivered_bytes: int
-    """Payload that the program read, of all flows [bytes]."""
+    """Payload read by the program, over all flows [bytes]."""
 
 
 def flow_metrics(protocol: str, flows: Sequence[FlowReport]) -> tuple[Metric, ...]:
-    """Return rates summed over flows, loss over all datagrams, means of jitter and round-trip time."""
+    """Return rates summed over flows, loss over all datagrams, and means of jitter and round-trip time."""
     return (
         Metric.of("received_bps", sum(flow.received_bps for flow in flows)),
         Metric.of("sent_bps", sum(flow.sent_bps for flow in flows)),
@@ -66,12 +68,12 @@ def _by_flow(protocol: str, flows: Sequence[FlowReport]) -> Iterator[Metric]:
 
 
 def flow_names(flows: Sequence[FlowReport]) -> list[str]:
-    """Return a name per flow: near->far; the second with the same ends is near->far#2."""
+    """Return a name per flow: near->far; a second flow with the same ends is near->far#2."""
     return numbered([f"{flow.src.machine}->{flow.dst.machine}" for flow in flows])
 
 
 def numbered(flows: Sequence[str]) -> list[str]:
-    """Tell flows with the same ends apart: the second of a name gets #2."""
+    """Return unique flow names: a second flow with the same name gets the suffix #2."""
     names: list[str] = []
     for name in flows:
         same = sum(known.partition("#")[0] == name for known in names)
@@ -80,7 +82,7 @@ def numbered(flows: Sequence[str]) -> list[str]:
 
 
 def jain_index(rates: Sequence[float]) -> float:
-    """Return Jain's fairness index: 1 for equal shares, 1/n when one flow gets all (Jain, Chiu, Hawe 1984)."""
+    """Return Jain's fairness index: 1 for equal shares, 1/n if one flow has the whole rate (Jain, Chiu, Hawe 1984)."""
     squares = sum(rate * rate for rate in rates)
     return sum(rates) ** 2 / (len(rates) * squares) if squares else 1.0
 
@@ -104,9 +106,9 @@ def _tcp_metrics(flows: Sequence[FlowReport]) -> Iterator[Metric]:
 
 
 def cpu_metrics(before: Reading, after: Reading, machine: str | None = None) -> tuple[Metric, ...]:
-    """Return the share of all CPUs' time that was busy, and that the hypervisor took.
+    """Return the busy share and the steal share of the total CPU time.
 
-    `machine`: whose kernel was read; None: this computer's.
+    `machine` is the machine whose kernel was read; None: the local host.
     """
     total = busy = steal = 0
     for earlier, later in zip(before.cpu_times(), after.cpu_times(), strict=True):
@@ -124,7 +126,7 @@ def cpu_metrics(before: Reading, after: Reading, machine: str | None = None) -> 
 
 
 def _spent(earlier: CpuTimes, later: CpuTimes) -> tuple[int, int]:
-    """Return (all, idle) time [ns] of one CPU between two readings."""
+    """Return the (total, idle) time of one CPU between two readings [ns]."""
     classes = ("user_ns", "nice_ns", "system_ns", "irq_ns", "softirq_ns", "steal_ns", "idle_ns", "iowait_ns")
     deltas = {name: max(0, getattr(later, name) - getattr(earlier, name)) for name in classes}
     return sum(deltas.values()), deltas["idle_ns"] + deltas["iowait_ns"]
@@ -133,7 +135,7 @@ def _spent(earlier: CpuTimes, later: CpuTimes) -> tuple[int, int]:
 def arrivals(
     protocol: str, flows: Sequence[FlowReport], before: Reading, after: Reading, length: int | None = None
 ) -> tuple[Arrival, ...]:
-    """Return what arrived at every receiving interface of a kernel's flows; `length` is that of each datagram."""
+    """Return the payload at every receiving interface of a kernel's flows; `length` is the datagram length."""
     arriving: dict[tuple[str | None, str], list[FlowReport]] = {}
     for flow in flows:
         arriving.setdefault((flow.dst.netns, flow.dst.interface), []).append(flow)
@@ -150,9 +152,7 @@ def _arrival(
     if earlier is None or later is None:
         return Arrival(place, None, delivered)
     whole = _reassembled(after, at) - _reassembled(before, at)
-    if (
-        datagram_bytes is not None and whole > 0
-    ):  # fragments of datagrams that never were whole arrive as well
+    if datagram_bytes is not None and whole > 0:  # fragments of incomplete datagrams arrive too
         return Arrival(place, whole * datagram_bytes, delivered)
     packets = later.rx_packets - earlier.rx_packets
     beyond = head_bytes(protocol, at.address, at.counted_bytes)
@@ -160,18 +160,18 @@ def _arrival(
 
 
 def _reassembled(reading: Reading, at: Endpoint) -> int:
-    """Return the datagrams that the namespace of an end made of fragments."""
+    """Return the number of datagrams that an end's namespace reassembled from fragments."""
     rows = (row for seen in reading.observations if seen.netns == at.netns for row in seen.drops)
     return sum(row.counters.get("ReasmOKs", 0) for row in rows if row.name in ("Ip", "Ip6"))
 
 
 def head_bytes(protocol: str, address: str, counted_bytes: int = ETHERNET_HEADER_BYTES) -> int:
-    """Return what an interface counts of each packet of a stream beside its payload [bytes]."""
+    """Return the header bytes that an interface counts per packet of a stream [bytes]."""
     return counted_bytes + (IPV6_BYTES if ":" in address else IPV4_BYTES) + HEADER_BYTES[protocol]
 
 
 def unread_metric(loss_ratio: float, found: Sequence[Arrival]) -> tuple[Metric, ...]:
-    """Return which part of the loss of datagrams was after the receiving interfaces; nothing where it is not known."""
+    """Return the share of datagrams lost after the receiving interfaces; empty if unknown."""
     counted, delivered = 0, sum(arrival.delivered_bytes for arrival in found)
     for arrival in found:
         if arrival.counted_bytes is None:
@@ -185,9 +185,9 @@ def unread_metric(loss_ratio: float, found: Sequence[Arrival]) -> tuple[Metric, 
 
 
 def disagreements(protocol: str, found: Sequence[Arrival], *, alone: bool = True) -> tuple[TrialWarning, ...]:
-    """Return a warning for every receiving interface that counted over 1 % more or less than its flows delivered.
+    """Return a warning for every receiving interface whose count differs from the flows' payload by more than 1 %.
 
-    Where the flows are not alone in the lab, more means nothing.
+    If other flows share the lab, a count above the payload causes no warning.
     """
     warnings = (_disagreement(protocol, arrival, alone=alone) for arrival in found)
     return tuple(warning for warning in warnings if warning is not None)

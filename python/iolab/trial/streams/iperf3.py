@@ -1,4 +1,4 @@
-"""iperf3: which client/server pairs a stream measure needs, and their command lines. Pure: runs nothing."""
+"""Build the iperf3 client/server pairs of a stream measure and their command lines. Pure: runs no program."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,13 @@ from iolab.lab.topology import Endpoint, Topology
 from iolab.units import NS_PER_S
 
 SHORTEST_INTERVAL_NS, LONGEST_INTERVAL_NS = 100_000_000, 60 * NS_PER_S
-"""Bounds of iperf3's --interval [ns]."""
+"""Limits of iperf3's --interval [ns]."""
 MOST_ROWS = 4000
-"""Most rows of a report, one for each connection in each interval: 700 bytes each, of the 4 MiB that are kept."""
+"""Maximum number of rows in a report, one per connection and interval: a row has 700 bytes, and 4 MiB of output are
+kept."""
 
 FIRST_TCP_PORT = 5201
-"""iperf3's own default; further pairs take the following ports."""
+"""Default port of iperf3; further pairs use the following ports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,17 +21,17 @@ class Pair:
     """One iperf3 client and its server."""
 
     client: Endpoint
-    """Where the client runs; it sends."""
+    """Endpoint of the client, which sends."""
     server: Endpoint
-    """Where the server runs; it receives."""
+    """Endpoint of the server, which receives."""
     tcp_port: int
-    """The server's port (control, and data of either protocol)."""
+    """Server port (control connection, and data of both protocols)."""
     bidir: bool
-    """Both directions at once through this pair (--bidir)."""
+    """Whether both directions run at once through this pair (--bidir)."""
 
 
 def place_pairs(measure: Stream, topology: Topology) -> tuple[Pair, ...]:
-    """Return the pairs that run at the same time, in the order of the flows."""
+    """Return the pairs that run in parallel, in flow order."""
     routes: list[tuple[str | None, str | None]] = [(flow.src, flow.dst) for flow in measure.flows]
     routes = routes or [(measure.src or measure.on, measure.dst)]
     if measure.direction == "dual":
@@ -38,8 +39,8 @@ def place_pairs(measure: Stream, topology: Topology) -> tuple[Pair, ...]:
     pairs = []
     first = FIRST_TCP_PORT if measure.port is None else measure.port
     for number, (src, dst) in enumerate(routes):
-        assert src is not None, "the experiment was checked to name the sender"
-        assert dst is not None, "the experiment was checked to name the receiver"
+        assert src is not None  # the check of the experiment requires a sender
+        assert dst is not None  # the check of the experiment requires a receiver
         pairs.append(
             Pair(
                 client=topology.endpoint(src, towards=dst, ip=measure.ip),
@@ -52,7 +53,7 @@ def place_pairs(measure: Stream, topology: Topology) -> tuple[Pair, ...]:
 
 
 def server_argv(pair: Pair, measure: Stream) -> tuple[str, ...]:
-    """Return the server's command: one client, then it ends by itself."""
+    """Return the server's command; the server exits after one client."""
     return (
         "iperf3",
         "--server",
@@ -103,7 +104,7 @@ def _interval_s(measure: Stream) -> str:
 
 
 def interval_ns(measure: Stream) -> int:
-    """Return how long an interval of the report is [ns]: that of samples, as far as the report stays short."""
+    """Return the report interval [ns]: the sampling period, raised if the report would become too long."""
     rows = measure.parallel * (2 if measure.direction == "both-ways" else 1)
     least_ns = (measure.duration + measure.warm_up) * rows // MOST_ROWS
     wanted_ns = max(measure.sample or NS_PER_S, SHORTEST_INTERVAL_NS, least_ns)

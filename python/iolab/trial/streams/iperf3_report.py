@@ -1,6 +1,7 @@
-"""What iperf3 3.12 and later write with --json, as far as it is used: typed, checked, finite. Pure.
+"""Parse the reports of iperf3 3.12 and later (--json): only the parts that are used, with checked types and finite
+numbers. Pure.
 
-The program may run in a guest or on another host: what it wrote is not to be trusted before it was checked.
+The program may run in a guest or on a remote host: its output is untrusted until it is checked.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,74 +12,79 @@ from typing import Annotated, Any, TypedDict
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from iolab.lab.topology import Endpoint
+from iolab.locale import Phrase
 from iolab.results.metric import Dimensions, unit_of
 from iolab.results.series import Series, series
+from iolab.trial.measurement import invalid_field
 from iolab.trial.streams.iperf3 import Pair
 from iolab.units import NS_PER_S
 from iolab.untrusted_json import read_untrusted
 
+IPERF3 = "iperf3"
 UNREACHED = "unable to connect"
-"""What iperf3 says where the receiver was not reached."""
+"""Error message of iperf3 if the receiver was not reached."""
 ADVICE = {
-    "socket buffer size": "; the window is more than net.core.rmem_max and wmem_max allow: raise them on the host",
-    UNREACHED: "; do the addresses reach each other? `iolab plan` shows them",
+    "socket buffer size": Phrase("trial.raise-socket-buffers"),
+    UNREACHED: Phrase("trial.check-addresses"),
 }
-"""What to do about errors that iperf3 reports in few words."""
+"""Remedies for short iperf3 error messages."""
 SILENT_S = 0.25
-"""Where nothing arrived for so long before the end, what was sent meanwhile is lost: no queue holds it back alone."""
+"""Minimum length of a silence at the end of a stream that no queue can cause; datagrams sent during it count as lost
+[s]."""
 STANDING_RATIO = 0.01
-"""An interval with less of the mean rate has nothing in it: what was on its way arrives."""
+"""Maximum rate in an interval, as a share of the mean rate, at which the stream stands still: only frames in transit
+arrive [ratio]."""
 
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 Count = Annotated[int, Field(ge=0, strict=True)]
 
 
 class _Part(BaseModel):
-    """A part of the report; what is not used of it is not looked at."""
+    """A part of the report; unused fields are ignored."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class Total(_Part):
-    """The sum over a flow's parallel connections, from one end's view."""
+    """Sum over a flow's parallel connections at one end."""
 
     bits_per_second: Amount
-    """Payload [bit/s]."""
+    """Payload rate [bit/s]."""
     packets: Count | None = None
     """UDP datagrams; None: TCP."""
     lost_packets: Count | None = None
-    """UDP datagrams that did not arrive."""
+    """UDP datagrams lost."""
     jitter_ms: Amount | None = None
     """Interarrival jitter (RFC 3550) [ms]."""
     retransmits: Count | None = None
-    """TCP segments sent again."""
+    """Retransmitted TCP segments."""
 
 
 class Connection(_Part):
-    """One TCP connection's summary."""
+    """Summary of one TCP connection."""
 
     sender: StrictBool = False
-    """Whether the reporting process sent on it."""
+    """Whether the reporting process sent on the connection."""
     mean_rtt: Amount | None = None
-    """Smoothed round-trip time, mean [us]; 0 or None: not known."""
+    """Mean smoothed round-trip time [us]; 0 or None: unknown."""
 
 
 class EndStream(_Part):
-    """One connection at the end."""
+    """Final report of one connection."""
 
     sender: Connection | None = None
-    """None: UDP."""
+    """Summary of the sending end; None: UDP."""
 
 
 class CpuUse(_Part):
-    """CPU of the reporting process."""
+    """CPU use of the reporting process."""
 
     host_total: Amount
-    """[percent of one CPU]."""
+    """Total CPU use [percent of one CPU]."""
 
 
 class End(_Part):
-    """The summary."""
+    """Summary at the end of a report."""
 
     streams: tuple[EndStream, ...]
     sum_sent: Total
@@ -87,7 +93,7 @@ class End(_Part):
     sum_received_bidir_reverse: Total | None = None
     cpu_utilization_percent: CpuUse
     sender_tcp_congestion: str | None = None
-    """What controls the congestion of the reporting process where it sends, as the kernel told; None: UDP."""
+    """Congestion control algorithm of the reporting sender, as read from the kernel; None: UDP."""
 
 
 class IntervalStream(_Part):
@@ -96,101 +102,100 @@ class IntervalStream(_Part):
     bytes: Count
     sender: StrictBool
     start: Amount = 0.0
-    """Since the first one's start [s]."""
+    """Time from the start of the first interval to the start of this one [s]."""
     end: Amount = 0.0
-    """The same of its end [s]."""
+    """Time from the start of the first interval to the end of this one [s]."""
     packets: Count | None = None
-    """UDP datagrams: of a sender those sent, of a receiver those that should have come by their numbers."""
+    """UDP datagrams: the number sent, or, for a receiver, the number expected from the sequence numbers."""
     lost_packets: Annotated[int, Field(strict=True)] | None = None
-    """Of these, those that did not come; below zero where late ones had been counted before."""
+    """Datagrams lost; negative if late datagrams had been counted as lost before."""
     retransmits: Count | None = None
-    """TCP segments sent again."""
+    """Retransmitted TCP segments."""
     snd_cwnd: Count | None = None
-    """TCP's congestion window [bytes]."""
+    """TCP congestion window [bytes]."""
     rtt: Count | None = None
-    """TCP's smoothed round-trip time [us]; 0: not known."""
+    """TCP's smoothed round-trip time [us]; 0: unknown."""
     omitted: StrictBool = False
-    """Whether it is of the warm-up."""
+    """Whether the interval is part of the warm-up."""
 
 
 class Interval(_Part):
-    """A part of the time, warm-up included."""
+    """One report interval, of the warm-up or of the measured time."""
 
     streams: tuple[IntervalStream, ...]
 
 
 class Report(_Part):
-    """A whole report."""
+    """A complete report."""
 
     intervals: tuple[Interval, ...]
     end: End
     raw: Mapping[str, Any]
-    """The same, as written."""
+    """Report as parsed JSON."""
 
 
 def parse_report(text: str) -> Report:
     """Return iperf3's report.
 
     Raises:
-        ValueError: iperf3 reported an error, or the text is not its report; the message says which.
+        ValueError: iperf3 reported an error, or the text is not a report; the message states which.
     """
-    if text.startswith("Usage:"):  # its complaint is on standard error
-        raise ValueError("iperf3 does not take these options")
+    if text.startswith("Usage:"):  # the error message is on standard error
+        raise ValueError(Phrase("trial.options-rejected", program=IPERF3))
     try:
         written = read_untrusted(text)
     except ValueError as error:
-        raise ValueError(f"iperf3's report is not JSON ({error}): {text[:200]!r}") from error
+        raise ValueError(
+            Phrase("trial.report-not-json", program=IPERF3, reason=error, output=repr(text[:200]))
+        ) from error
     if not isinstance(written, dict) or "end" not in written:
-        raise ValueError(f"iperf3's report has no end section: {text[:200]!r}")
+        raise ValueError(Phrase("trial.report-without-end", program=IPERF3, output=repr(text[:200])))
     if "error" in written:
         said = str(written["error"])[:500]
-        raise ValueError(
-            f"iperf3: {said}{next((told for words, told in ADVICE.items() if words in said), '')}"
-        )
+        advice = next((one for words, one in ADVICE.items() if words in said), "")
+        raise ValueError(Phrase("errors.several-clauses", clauses=[f"{IPERF3}: {said}", advice]))
     try:
         return Report.model_validate({**written, "raw": written})
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"iperf3's report, {place}: {first['msg']}") from error
+        raise ValueError(invalid_field(IPERF3, error)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowReport:
-    """One direction of one pair, as iperf3 reports it. Counts are without warm-up unless said."""
+    """iperf3's report of one direction of one pair; counts exclude the warm-up unless stated otherwise."""
 
     src: Endpoint
-    """The sender."""
+    """Sender."""
     dst: Endpoint
-    """The receiver."""
+    """Receiver."""
     sent_bps: float
-    """Payload the sender handed to its socket [bit/s]."""
+    """Payload that the sender wrote to its socket [bit/s]."""
     received_bps: float
     """Payload that the receiver read [bit/s]."""
     delivered_bytes: int
-    """Payload that the receiver read, warm-up included [bytes]."""
+    """Payload that the receiver read, including the warm-up [bytes]."""
     datagrams: int
     """UDP datagrams sent; 0 for TCP."""
     lost_datagrams: int
-    """UDP datagrams that did not arrive; 0 for TCP."""
+    """UDP datagrams lost; 0 for TCP."""
     jitter_ns: float | None
     """UDP interarrival jitter (RFC 3550) [ns]."""
     retransmits: int | None
-    """TCP segments sent again."""
+    """Retransmitted TCP segments."""
     rtt_mean_ns: float | None
     """TCP smoothed round-trip time, mean over parallel connections [ns]."""
     cpu_src_ratio: float
-    """CPU of the sending iperf3 process [ratio of one CPU]; for --bidir of the whole process."""
+    """CPU use of the sending iperf3 process [ratio of one CPU]; with --bidir, CPU use of both directions."""
     cpu_dst_ratio: float
-    """CPU of the receiving iperf3 process [ratio of one CPU]."""
+    """CPU use of the receiving iperf3 process [ratio of one CPU]."""
     handed_bytes: int = 0
-    """Payload that the sender handed to its socket, warm-up included [bytes]."""
+    """Payload that the sender wrote to its socket, including the warm-up [bytes]."""
     stood_ns: int = 0
-    """Longest time between the first and the last byte in which none arrived [ns]."""
+    """Longest time without arriving bytes, between the first and the last byte [ns]."""
 
 
 class _Datagrams(TypedDict):
-    """What FlowReport says of datagrams."""
+    """Datagram fields of FlowReport."""
 
     datagrams: int
     lost_datagrams: int
@@ -198,17 +203,17 @@ class _Datagrams(TypedDict):
 
 
 def flow_reports(pair: Pair, client: Report, server: Report) -> list[FlowReport]:
-    """Return the flows of one pair: client to server, and for --bidir also back.
+    """Return the flows of one pair: client to server, and for --bidir also the reverse flow.
 
     Raises:
-        ValueError: a report lacks a part that it should have.
+        ValueError: a report lacks a required part.
     """
     end = client.end
     there = _flow(pair.client, pair.server, client, server, end.sum_sent, end.sum_received)
     if not pair.bidir:
         return [there]
     if end.sum_sent_bidir_reverse is None or end.sum_received_bidir_reverse is None:
-        raise ValueError("iperf3's report has no sums of the way back")
+        raise ValueError(Phrase("trial.report-without-reverse-sums", program=IPERF3))
     back = (end.sum_sent_bidir_reverse, end.sum_received_bidir_reverse)
     return [there, _flow(pair.server, pair.client, server, client, *back)]
 
@@ -234,9 +239,10 @@ def _flow(
 
 
 def _rtts_us(sender: Report) -> list[float]:
-    """Return the round-trip times that a sender read after the warm-up; else the means of its connections.
+    """Return the round-trip times that a sender reported after the warm-up; or, without such reports, the means of its
+    connections.
 
-    Those means are of the warm-up, too: of a long path slow start lasts for seconds, with the queue empty.
+    The means include the warm-up: on a long path slow start takes seconds, with an empty queue.
     """
     rows = (row for interval in sender.intervals for row in interval.streams)
     found = [float(row.rtt) for row in rows if row.sender and row.rtt and not row.omitted]
@@ -245,15 +251,15 @@ def _rtts_us(sender: Report) -> list[float]:
 
 
 def _datagrams(sent: Total, received: Total, receiver: Report) -> _Datagrams:
-    """Return what became of datagrams.
+    """Return the datagram counts of a flow.
 
-    Each end leaves its own warm-up out. Over a delay these are different datagrams: what is lost of those of the
-    sender's warm-up counts in the receiver's time. So with a warm-up both counts are the receiver's.
+    Each end excludes its own warm-up. With a delay the two ends exclude different datagrams: losses of the sender's
+    warm-up count in the receiver's time. With a warm-up, both counts therefore come from the receiver.
     """
     if received.packets is None:
         return _Datagrams(datagrams=0, lost_datagrams=0, jitter_ns=None)
     if sent.packets is None or received.lost_packets is None or received.jitter_ms is None:
-        raise ValueError("iperf3's report counts datagrams at one end only")
+        raise ValueError(Phrase("trial.datagrams-counted-at-one-end", program=IPERF3))
     counted, lost = sent.packets, received.lost_packets
     rows = [row for interval in receiver.intervals for row in interval.streams if not row.sender]
     own = [
@@ -263,16 +269,16 @@ def _datagrams(sent: Total, received: Total, receiver: Report) -> _Datagrams:
         counted = sum(row.packets or 0 for row in own)
         lost = max(0, sum(row.lost_packets or 0 for row in own))
     elif _silent_at_end_s(receiver) >= SILENT_S:
-        # The receiver knows no number after the last that arrived: what was sent while nothing came is lost as well.
+        # Datagrams sent after the last one that arrived are lost too; the receiver does not count them.
         arrived = sum((row.packets or 0) - (row.lost_packets or 0) for row in rows)
         lost = max(lost, counted - arrived)
     if lost > counted:
-        raise ValueError(f"iperf3 reports {lost} datagrams lost of {counted} sent")
+        raise ValueError(Phrase("trial.more-lost-than-sent", program=IPERF3, lost=lost, sent=counted))
     return _Datagrams(datagrams=counted, lost_datagrams=lost, jitter_ns=received.jitter_ms * 1e6)
 
 
 def _silent_at_end_s(receiver: Report) -> float:
-    """Return for how long nothing arrived before the end [s]."""
+    """Return the duration of the silence at the end of a stream [s]."""
     silent = 0.0
     for interval in reversed(receiver.intervals):
         rows = [row for row in interval.streams if not row.sender]
@@ -283,7 +289,7 @@ def _silent_at_end_s(receiver: Report) -> float:
 
 
 def _stood_ns(receiver: Report) -> int:
-    """Return the longest time in which nothing arrived, once something had, and before the last did [ns]."""
+    """Return the longest time without arrivals, between the first and the last arrival [ns]."""
     spans = []
     for interval in receiver.intervals:
         rows = [row for row in interval.streams if not row.sender]
@@ -306,17 +312,18 @@ def _bytes(report: Report, *, sending: bool) -> int:
 
 SOURCE = "iperf3"
 SHORT_RATIO = 0.1
-"""An interval of less than this part of the longest, as the last may be, is left out: its rate says nothing."""
+"""Minimum length of an interval relative to the longest; shorter intervals, such as the last one, are omitted
+[ratio]."""
 Rows = Sequence[tuple[int, int, Sequence[IntervalStream]]]
-"""Ends of intervals since the first one's begin [ns], their lengths [ns], and their connections; they rise."""
+"""Interval ends since the start of the first interval [ns], ascending, interval lengths [ns], and connections."""
 
 
 def interval_series(flow: str, sender: Report, receiver: Report, begin_ns: int) -> Iterator[Series]:
-    """Yield what the two ends of a flow reported, warm-up included.
+    """Yield the series that the two ends of a flow reported, including the warm-up.
 
-    `begin_ns` is when the client began, since the trial began to measure. Intervals are counted from there by their
-    lengths, because iperf3 begins again at 0 after the warm-up. Against the kernels' readings they are early by what
-    connecting took.
+    `begin_ns` is the time from the start of the measurement to the start of the client. Interval times are sums of
+    interval lengths, because iperf3 restarts at 0 after the warm-up. Interval times precede the kernels' readings by
+    the connection setup time.
     """
     of = Dimensions(flow=flow)
     sent, arrived = _rows(sender, sending=True), _rows(receiver, sending=False)
@@ -328,7 +335,7 @@ def interval_series(flow: str, sender: Report, receiver: Report, begin_ns: int) 
 
 
 def _rows(report: Report, *, sending: bool) -> Rows:
-    """Return the intervals in which an end sent, or received."""
+    """Return the intervals in which an end sent or received."""
     own = [[row for row in each.streams if row.sender is sending] for each in report.intervals]
     lengths = [int((rows[0].end - rows[0].start) * NS_PER_S) if rows else 0 for rows in own]
     ends = accumulate(lengths)
@@ -351,7 +358,7 @@ def _told(
     of: Dimensions,
     read: Callable[[Sequence[IntervalStream]], float | None],
 ) -> Iterator[Series]:
-    """Yield what TCP said; nothing of datagrams, and nothing where it was not known in any interval."""
+    """Yield a TCP series; yield nothing for datagrams, or if no interval has a value."""
     points = [(begin_ns + end, value) for end, _, own in rows if (value := read(own)) is not None]
     if points:
         yield series(name, unit_of(name), points, of, SOURCE)

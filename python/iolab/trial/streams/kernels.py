@@ -1,6 +1,7 @@
-"""The kernels that a stream passes: their programs, their counters, and what TCP tells of its connections.
+"""Manage the kernels on a stream's path: programs, counters, and TCP connections.
 
-Of connections: whether any stood, what controlled their congestion, and what was in flight (sent and not acknowledged).
+The module checks that connections exist, and reads their congestion control algorithm and their bytes in flight (sent
+and unacknowledged).
 """
 
 import statistics
@@ -26,37 +27,37 @@ from iolab.trial.streams.iperf3_report import Report
 from iolab.units import NS_PER_MS
 
 BESIDE = ("cpu", "threads", "softnet", "interfaces", "qdiscs", "drops")
-"""What is read before and after a trial."""
+"""Samplers read before and after a trial."""
 IN_EFFECT = ("settings", "processors")
-"""What is read after it as well."""
+"""Samplers read only after a trial."""
 PATIENCE_S = 10.0
 CONNECTIONS = "connections"
-"""Name of the series at each agent."""
+"""Name of the agents' series of connection readings."""
 CONNECTIONS_PERIOD_MS = 1_000
-"""Finding a namespace's connections takes 0.2 ms."""
+"""Sampling period of connections [ms]; one reading of a namespace takes 0.2 ms."""
 LOOK_S = 0.5
-"""How often it is looked whether a kernel is lost, while programs run."""
+"""Period of checks for lost kernels while programs run [s]."""
 SENDING_RATIO = 0.1
-"""A flow that sends less than this part of its mean has ended."""
+"""Minimum rate at which a flow still counts as sending, as a share of its mean rate [ratio]."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What a flow's connections told together."""
+    """Reading of all connections of a flow."""
 
     at_ns: int
     in_flight_bytes: int
     sent_bytes: int
-    """Until then; 0: the kernel does not tell."""
+    """Bytes sent so far; 0 if the kernel does not report them."""
 
 
 class Kernels:
-    """The kernels that a stream passes, this computer's first."""
+    """Kernels on a stream's path; the local host's kernel is first."""
 
     def __init__(
         self, site: Site, pairs: Sequence[Pair], places: Mapping[str, Port], wires: Iterable[str] = ()
     ) -> None:
-        """`wires` are the links whose emulated paths the stream passes."""
+        """Collect the kernels of the endpoints, ports and guests; `wires` are the emulated links on the path."""
         self._site, self._wires = site, tuple(wires)
         ends = [end for pair in pairs for end in (pair.client, pair.server)]
         agents = {HERE: site.agent} | dict(site.agents)
@@ -79,11 +80,11 @@ class Kernels:
             self._add(self._netns, port.kernel, port.netns)
 
     def agent(self, end: Endpoint) -> Agent:
-        """Return the agent of an end."""
+        """Return the agent of an endpoint's kernel."""
         return self._agents[end.kernel if end.kernel in self._agents else HERE]
 
     def read(self, *more: str) -> Snapshot:
-        """Read the counters of every kernel and emulated path; `more` are further samplers."""
+        """Read the counters of every kernel and emulated path; `more` lists additional samplers."""
         wires = begin_wires(self._site, self._wires)
         readings = {
             kernel: agent.read_samples(self._netns[kernel], (*BESIDE, *more))
@@ -94,7 +95,7 @@ class Kernels:
         return Snapshot(own, {}, readings, counted)
 
     def watch_connections(self, duration_ns: int) -> None:
-        """Begin to read what TCP tells of its connections."""
+        """Start sampling TCP connections."""
         apart_ms = max(100, min(CONNECTIONS_PERIOD_MS, duration_ns // NS_PER_MS // 4))
         for kernel, agent in self._agents.items():
             if self._ends[kernel]:
@@ -102,7 +103,7 @@ class Kernels:
                 agent.call("sample.start", {**params, "netns": self._ends[kernel]})
 
     def connections(self) -> dict[str, Kept]:
-        """End that, and return what was kept, by kernel."""
+        """Stop sampling TCP connections and return the readings by kernel."""
         return {
             kernel: read_kept(agent, self._connections)
             for kernel, agent in self._agents.items()
@@ -110,13 +111,14 @@ class Kernels:
         }
 
     def wait(self, programs: Mapping[str, Endpoint], timeout_ms: int) -> list[ProcessEnded]:
-        """Wait for programs, each given with its end, and collect them; not for long where a kernel is lost.
+        """Wait for programs to exit and collect them; stop early if a kernel is lost.
 
-        A program goes on for its whole time, and more, when nobody is left at the other end.
+        `programs` has the endpoint of each program, by process ID. Without the check for lost kernels, a program would
+        run for its full duration, or longer, after its peer is lost.
 
         Raises:
             AgentLost: a kernel is lost.
-            Refused: a program goes on.
+            Refused: a program is still running.
         """
         asked = {"timeout_ms": timeout_ms}
         waiting = [
@@ -132,10 +134,10 @@ class Kernels:
                 return
             for agent in self._agents.values():
                 if agent.gone:
-                    agent.ping()  # says how it was lost
+                    agent.ping()  # the ping raises an error that says how the agent was lost
 
     def abandon(self, processes: Sequence[str]) -> None:
-        """Stop what a failed trial may have left running."""
+        """Stop all programs that a failed trial may have left running."""
         for agent in self._agents.values():
             _abandon(agent, self._connections, processes)
 
@@ -147,7 +149,7 @@ class Kernels:
 
 
 def _abandon(agent: Agent, connections: str, processes: Sequence[str]) -> None:
-    """Stop what a failed trial may have left running."""
+    """Stop all programs and series that a failed trial may have left running on an agent."""
     for method, params in [
         ("sample.stop", {"series": connections}),
         *(("process.stop", {"id": name}) for name in processes),
@@ -155,9 +157,9 @@ def _abandon(agent: Agent, connections: str, processes: Sequence[str]) -> None:
         try:
             agent.call(method, params)
         except Refused:
-            continue  # it had not been started, or has been collected
+            continue  # the program was not started, or was already collected
         except AgentLost:
-            return  # it ends with its kernel
+            return  # the program stops with its kernel
 
 
 def in_flight(
@@ -165,10 +167,10 @@ def in_flight(
     connections: Mapping[str, Sequence[Reading]],
     duration_ns: int,
 ) -> Iterator[Metric]:
-    """Yield the mean of what was in flight, of all flows together, over the last `duration_ns` in which they sent.
+    """Yield the mean number of bytes in flight over all flows, in the last `duration_ns` of sending.
 
-    A flow is its sender, the port of its server, and whether the sender is the client. Nothing is said where a kernel
-    tells nothing.
+    A flow is identified by its sender, its server's port, and whether the sender is the client. Yield nothing for
+    kernels without readings.
     """
     found = [_mean_bytes(connections, *flow, duration_ns) for flow in flows]
     if found and all(found):
@@ -178,7 +180,7 @@ def in_flight(
 def _mean_bytes(
     connections: Mapping[str, Sequence[Reading]], source: Endpoint, port: int, forth: bool, duration_ns: int
 ) -> float:
-    """Return the mean over the readings in which the flow had something in flight, and sent."""
+    """Return the mean over the readings in which the flow was sending and had bytes in flight."""
     seen: list[_Moment] = []
     for reading in connections.get(source.kernel, connections.get(HERE, ())):
         for one in reading.observations:
@@ -194,9 +196,10 @@ def _mean_bytes(
 
 
 def _sending(moments: list[_Moment]) -> list[_Moment]:
-    """Return the moments up to the last in which the flow still sent.
+    """Return the readings up to the last one in which the flow was still sending.
 
-    What is on its way then drains, and the control connection goes on: on a long path both last for round trips.
+    Afterwards the bytes in flight drain and the control connection continues; on a long path both take several round
+    trips.
     """
     steps = [max(0, two.sent_bytes - one.sent_bytes) for one, two in pairwise(moments)]
     if not any(steps):
@@ -209,7 +212,8 @@ def _sending(moments: list[_Moment]) -> list[_Moment]:
 def other_congestion(
     measure: Stream, pairs: Sequence[Pair], reports: Sequence[tuple[Report, Report]]
 ) -> Iterator[CongestionDiffers]:
-    """Yield each sender at which something else did; iperf3 reads it from the socket that sent."""
+    """Yield a warning for each sender with a different congestion control algorithm, as read by iperf3 from its
+    socket."""
     if measure.congestion is None:
         return
     told: set[tuple[str, str]] = set()
@@ -222,7 +226,8 @@ def other_congestion(
 
 
 def unconnected(pairs: Sequence[Pair], connections: Readings) -> Pair | None:
-    """Return the first pair without any connection at its sender; None: each had one, or nothing was read of it."""
+    """Return the first pair whose sender had no connection; None if every sender had one, or if there are no
+    readings."""
     for pair in pairs:
         readings = connections.get(pair.client.kernel, connections.get(HERE, ()))
         rows = [

@@ -1,6 +1,6 @@
-"""A stream trial: iperf3 servers made ready, clients run together, counters read before, meanwhile and after.
+"""Run a stream trial: start iperf3 servers, run clients in parallel, read counters before, during and after.
 
-It needs a lab that stands; it neither builds nor checks it. Its time comes from the agent's answers.
+The lab must exist; this module neither builds nor checks it. All times come from the agents' answers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,43 +59,43 @@ from iolab.trial.streams.observe import Observed, connections_of, observe
 from iolab.trial.streams.verdict import judge
 
 SAMPLES_SCHEMA = 2
-"""Version of the raw samples of a stream trial."""
+"""Schema version of a stream trial's raw samples."""
 CLIENT_SLACK_MS = 20_000
-"""Connecting and the exchange of results, on a loaded machine; beyond it the client is called stuck."""
+"""Extra time for connecting and exchanging results on a loaded machine, after which a client counts as hung [ms]."""
 READY_MS = 30_000
-"""Until a server listens; an emulated guest takes a second to start a program, on a busy host ten."""
+"""Timeout until a server listens [ms]; an emulated guest starts a program in one second, or in ten on a busy host."""
 SERVER_END_MS = 20_000
-"""A one-off server ends by itself as soon as its client has."""
+"""Time within which a one-off server must exit after its client [ms]."""
 OFFER_SHORT_RATIO = 0.01
-"""A sender more than this below the intended rate is worth a warning."""
+"""Maximum shortfall of a sender's rate from the intended rate that causes no warning [ratio]."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRead:
-    """What a trial read."""
+    """Data read in a trial."""
 
     observed: Observed
-    """What is known of the flows, before any counter over time."""
+    """Data about the flows, except counters over time."""
     reports: Sequence[tuple[Report, Report]]
-    """Of the client and the server of each pair."""
+    """Reports of the client and the server of each pair."""
     ended: Sequence[ProcessEnded]
-    """The clients."""
+    """Clients."""
     served: Sequence[ProcessEnded]
-    """The servers."""
+    """Servers."""
     arrived: Sequence[Arrival]
-    """What the kernels counted of each flow."""
+    """Payload counted by the kernels, per receiving interface."""
     dropped: tuple[TrialWarning, ...]
-    """Readings of connections that an agent no longer had."""
+    """Warnings about connection readings that an agent discarded."""
     in_effect: Mapping[str, Mapping[str, str]]
     """Settings that were read back."""
 
 
 def measure_stream(site: Site, measure: Stream) -> StreamRead:
-    """Measure once.
+    """Run one stream trial.
 
     Raises:
-        TrialFailed: iperf3 did not do its part.
-        AgentLost: an agent is gone; nothing goes on running at the others.
+        TrialFailed: iperf3 failed.
+        AgentLost: an agent is lost; all programs of the other agents are stopped.
     """
     pairs = place_pairs(measure, site.topology)
     directions = _directions(site, pairs)
@@ -143,7 +143,7 @@ def measure_stream(site: Site, measure: Stream) -> StreamRead:
 
 
 def conclude_stream(read: StreamRead, readings: Readings) -> Measured:
-    """Conclude from the reports of both ends, and from the counters read meanwhile."""
+    """Derive the result from the reports of both ends and the counters during the trial."""
     observed, arrived = read.observed, read.arrived
     measure, pairs, flows = observed.measure, observed.pairs, observed.flows
     before, after = observed.counted.before, observed.counted.after
@@ -183,15 +183,13 @@ def _readings_of(snapshot: Snapshot) -> dict[str, Reading]:
 
 
 def _flows_in_effect(seen: Observed) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield what the sockets of each flow told: what controlled congestion, and buffers whose size was asked for."""
+    """Yield the effective socket settings of each flow: congestion control, and explicitly set buffer sizes."""
     names = flow_names([flow for _, flow in seen.flows])
     for name, (pair, flow) in zip(names, seen.flows, strict=True):
         tcp = connections_of(seen, flow.src, flow.dst, pair.tcp_port, forth=flow.src == pair.client)
         if tcp is not None:
             found = {Effect.CONGESTION: tcp.congestion}
-            if (
-                seen.measure.window is not None
-            ):  # else they grow as the stream needs, up to the limits of the stack
+            if seen.measure.window is not None:  # otherwise buffers grow up to the stack's limits
                 found[Effect.SEND_BUFFER] = str(tcp.largest_send_buffer_bytes)
                 found[Effect.RECEIVE_BUFFER] = str(tcp.receive_buffer_bytes)
             yield name, {setting.value: value for setting, value in found.items()}
@@ -212,7 +210,7 @@ def _dropped(connections: Mapping[str, Kept]) -> tuple[TrialWarning, ...]:
 
 
 def _directions(site: Site, pairs: Sequence[Pair]) -> list[Way]:
-    """Return the way of each flow, in the order of the pairs; of a pair both ways the way back follows."""
+    """Return the path of each flow in pair order; for a bidirectional pair the reverse path follows."""
     return [
         stream_way(site.lab, site.topology, *ends)
         for pair in pairs
@@ -221,7 +219,7 @@ def _directions(site: Site, pairs: Sequence[Pair]) -> list[Way]:
 
 
 def _per_flow(carrying: Sequence[Sequence[Way]], ways: Iterable[Way]) -> tuple[tuple[Way, ...], ...]:
-    """Return the ways that carry each flow's, from those of all flows in their order."""
+    """Return the paths in `ways`, grouped by the flow that they carry."""
     left = iter(ways)
     return tuple(tuple(next(left) for _ in own) for own in carrying)
 
@@ -232,7 +230,7 @@ def _series(
     ended: Sequence[ProcessEnded],
     readings: Readings,
 ) -> tuple[Series, ...]:
-    """Return the intervals of each flow, on the time of the counters of its client's kernel."""
+    """Return the interval series of each flow, on the clock of its client's kernel."""
     found: list[tuple[str, Report, Report, int]] = []
     for pair, (client, server), process in zip(pairs, reports, ended, strict=True):
         begin_ns = after_begin_ns(readings, pair.client.kernel, process.begin_ns)
@@ -250,7 +248,7 @@ def _series(
 def _flows(
     pairs: Sequence[Pair], reports: Sequence[tuple[Report, Report]]
 ) -> tuple[tuple[Pair, FlowReport], ...]:
-    """Return each flow with its pair, in the order of the pairs."""
+    """Return each flow with its pair, in pair order."""
     flows: list[tuple[Pair, FlowReport]] = []
     for pair, (client, server) in zip(pairs, reports, strict=True):
         try:
@@ -280,10 +278,10 @@ def _metrics(
 def _clients_ended(
     kernels: Kernels, pairs: Sequence[Pair], clients: Mapping[str, Endpoint], patience_ms: int
 ) -> list[ProcessEnded]:
-    """Wait for the clients; one that goes on and never had a connection did not reach its receiver.
+    """Wait for the clients; a client that keeps running without a connection did not reach its receiver.
 
     Raises:
-        Refused: one goes on that had a connection.
+        Refused: a client with a connection keeps running.
     """
     try:
         return kernels.wait(clients, patience_ms)
@@ -318,7 +316,7 @@ def _without_report(ended: ProcessEnded, role: str, said: str) -> ProgramFailed 
 
 
 def _cpus(before: Snapshot, after: Snapshot) -> list[Metric]:
-    """Return what CPUs did: this computer's, and those of other kernels by machine."""
+    """Return the CPU use of the local host, and of other kernels by machine."""
     return [
         metric
         for kernel in (HERE, *before.elsewhere)
@@ -329,7 +327,7 @@ def _cpus(before: Snapshot, after: Snapshot) -> list[Metric]:
 def _arrivals(
     measure: Stream, flows: Sequence[FlowReport], before: Snapshot, after: Snapshot
 ) -> tuple[Arrival, ...]:
-    """Compare each flow with the counters of the kernel where it arrives."""
+    """Return the payload that arrived at each receiving interface of the flows, on all kernels."""
     found: list[Arrival] = []
     for kernel in (HERE, *before.elsewhere):
         own = [
@@ -347,7 +345,7 @@ def _raw(
     before: Snapshot,
     after: Snapshot,
 ) -> dict[str, Json]:
-    """Return reports and readings for the samples folder, those of other kernels by machine."""
+    """Return reports and readings for the samples folder; readings of other kernels are stored by machine."""
 
     def read(earlier: Reading, later: Reading) -> dict[str, Json]:
         return {"before": earlier.raw, "after": later.raw}
@@ -387,7 +385,7 @@ def _ran(at: Endpoint, argv: tuple[str, ...], ended: ProcessEnded) -> CommandRec
 
 
 def _short_senders(measure: Stream, flows: Sequence[FlowReport]) -> tuple[TrialWarning, ...]:
-    """Return a warning for every sender that did not reach the intended rate."""
+    """Return a warning for every sender below the intended rate."""
     if measure.rate is None:
         return ()
     intended_bps = measure.rate * measure.parallel

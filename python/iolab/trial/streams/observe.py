@@ -1,4 +1,4 @@
-"""Counters, reports and readings over time, as evidence of what limited a stream. Pure."""
+"""Derive evidence for the limit of a stream from counters, reports and readings over time. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,41 +28,43 @@ from iolab.trial.streams.on_path import COMPLETE, INCOMPLETE, drops_of, lines_on
 from iolab.units import ETHERNET_HEADER_BYTES, NS_PER_S
 
 FOREIGN_RATIO, FOREIGN_BPS = 0.05, 1e6
-"""What a port passed beyond the flows is others' from these on: retransmissions and neighbours' talk are less."""
+"""Minimum excess of a port's traffic over the flows' traffic that shows foreign traffic; retransmissions and neighbour
+discovery cause less."""
 UNHELD_RATIO = 1.05
-"""From which factor of its rate on a shaper does not hold: read back, its rate may be 0.1 % off."""
+"""If the passed rate exceeds a shaper's rate by more than this factor, the shaper does not conform; its rate may be 0.1
+% off."""
 FRAME_BYTES = 1500
-"""Headers of what a port counts are taken as those of frames of this size at least, where no packets tell."""
+"""Assumed frame size, for converting between retransmitted bytes and segments [bytes]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """Everything that was read of a stream trial."""
+    """All data read in a stream trial."""
 
     lab: Lab
-    """As resolved."""
+    """Resolved lab."""
     measure: Stream
-    """What was measured."""
+    """Measure."""
     pairs: Sequence[Pair]
-    """The programs."""
+    """Client/server pairs."""
     flows: Sequence[tuple[Pair, FlowReport]]
-    """What they reported, with the pair of each flow."""
+    """Reported flows with their pairs."""
     ways: Sequence[Way]
-    """The way of each flow, in their order; without hops where the lab does not show it."""
+    """Path of each flow, in flow order; without hops if the lab does not show the path."""
     below: Sequence[Sequence[Way]] = ()
-    """Of each flow the ways that carry its own: those of a tunnel's packets, and of the links of a bond."""
+    """Lower paths of each flow: those of tunnel packets, and of the links of a bond."""
     counted: Counted
-    """Counters before and after."""
+    """Counters before and after the trial."""
     connections: Mapping[str, Sequence[Reading]]
-    """What TCP said of its connections over time, by kernel."""
+    """Readings of TCP connections over time, by kernel."""
     guests: Mapping[str, GuestPlace]
     """Virtual machines of the lab."""
     span_ns: int
-    """How long the programs ran [ns]."""
+    """Run time of the programs [ns]."""
     ran: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """When each client began and ended, by its server's port, on the clock of its kernel [ns]."""
+    """Start and end of each client by its server's port, on the clock of its kernel [ns]."""
     alone: bool = True
-    """Whether no other measure has the lab carry anything meanwhile."""
+    """Whether no other measure uses the lab at the same time."""
 
 
 def observe(seen: Observed, readings: Readings) -> StreamSeen:
@@ -160,13 +162,13 @@ def _of(readings: Readings, end: Endpoint) -> Sequence[Reading]:
 def connections_of(
     seen: Observed, source: Endpoint, target: Endpoint, port: int, *, forth: bool
 ) -> Connections | None:
-    """Return the source's TCP state of each connection on which it sent: the last one, and means over time."""
+    """Return the source's TCP state over all connections on which it sent: last values, and means over time."""
     read: dict[tuple[int, int], list[SocketCounters]] = {}
     for reading in _of(seen.connections, source):
         for row in (row for one in reading.observations if one.netns == source.netns for row in one.sockets):
             if port == (row.remote_port if forth else row.local_port):
                 read.setdefault((row.local_port, row.remote_port), []).append(row)
-    # iperf3's control connection, and with --bidir the way back, send next to nothing.
+    # iperf3's control connection, and with --bidir the reverse direction, send almost nothing.
     most = max((own[-1].sent_bytes for own in read.values()), default=0)
     sending = [own for own in read.values() if own[-1].sent_bytes * 10 > most]
     rows = [own[-1] for own in sending]
@@ -195,7 +197,7 @@ def connections_of(
 
 
 def _receive_buffer(seen: Observed, target: Endpoint, ports: set[tuple[int, int]]) -> int:
-    """Return the largest bound of a receive buffer of connections, by their local and remote ports."""
+    """Return the maximum receive buffer limit of the connections with the given local and remote ports."""
     rows = (
         row
         for reading in _of(seen.connections, target)
@@ -223,7 +225,7 @@ def _carriers(counted: Counted, way: Way) -> Iterator[Carrier]:
 
 
 def _shapers(seen: Observed, way: Way, course: Course) -> Iterator[ShaperSeen]:
-    """Yield the shapers of a way, and of the way of its acknowledgements."""
+    """Yield the shapers on a path, and on the path of its acknowledgements."""
     back = replace(way, hops=tuple((into, out) for out, into in reversed(way.hops)))
     credit = credit_bytes(seen.lab)
     ways = ((way, False), (back, True))[: 2 if seen.measure.protocol == "tcp" else 1]
@@ -248,7 +250,7 @@ def _shapers(seen: Observed, way: Way, course: Course) -> Iterator[ShaperSeen]:
 
 
 def _pacers(lab: Lab, way: Way, course: Course) -> Iterator[Passed]:
-    """Yield the ports of a way that iolab's own pacer gives one rate, with what they sent while they did."""
+    """Yield the ports on a path to which iolab's pacer gives a single rate, with their rate while they sent."""
     for shape in (link.shape for link in lab.links.values() if link.shape is not None):
         if shape.qdisc != "pacer" or shape.classes or shape.rate is None:
             continue
@@ -260,14 +262,15 @@ def _pacers(lab: Lab, way: Way, course: Course) -> Iterator[Passed]:
 
 
 def _active_ns(seen: Observed, pair: Pair) -> tuple[int, int] | None:
-    """Return when the client of a pair ran, where its clock is that of the kernel of the wires."""
+    """Return the client's run time if its clock is that of the emulated links' kernel; else None."""
     return seen.ran.get(pair.tcp_port) if pair.client.kernel == HERE else None
 
 
 def _fragments(seen: Observed, way: Way) -> int:
-    """Return into how many packets each datagram is cut: by the least MTU at which one is sent or routed.
+    """Return the number of fragments per datagram, which depends on the minimum MTU of the sending and routing
+    machines.
 
-    A bridge cuts nothing: it drops what is too long.
+    A bridge does not fragment: it drops frames that are too long.
     """
     length = seen.measure.length
     if seen.measure.protocol != "udp" or not isinstance(length, int):
@@ -284,7 +287,8 @@ def _fragments(seen: Observed, way: Way) -> int:
 
 
 def _incomplete(seen: Observed, way: Way, flow: FlowReport) -> int:
-    """Return the datagrams of which a fragment was missing where they arrived: the kernel gave up, or never got all."""
+    """Return the number of datagrams with a missing fragment at the receiver, whose reassembly failed or was never
+    completed."""
     if _fragments(seen, way) == 1:
         return 0
     failed = protocol_count(seen.counted, way.target, INCOMPLETE)
@@ -294,13 +298,13 @@ def _incomplete(seen: Observed, way: Way, flow: FlowReport) -> int:
 
 
 def _wire_frames(counted: Counted, way: Way) -> dict[str, int]:
-    """Return the frames that came to each emulated path on a way."""
+    """Return the frames that arrived at each emulated link on a path."""
     found = (counted.on_wire(out, into) for out, into in way.hops)
     return {wire[0]: wire[1].arrived_frames for wire in found if wire is not None}
 
 
 def _reordering(lab: Lab, way: Way) -> Iterator[str]:
-    """Yield the links of a way on whose emulated path frames overtake others."""
+    """Yield the links on a path whose emulation reorders frames."""
     sent = {out for out, _ in way.hops}
     for name, link in lab.links.items():
         ways = link.wire.ways(link.ends) if link.wire is not None else {}
@@ -309,7 +313,8 @@ def _reordering(lab: Lab, way: Way) -> Iterator[str]:
 
 
 def _change(seen: Observed, way: Way, course: Course, within: tuple[int, int] | None) -> LevelChange | None:
-    """Return where what arrived went from one level to another, in the time that counts."""
+    """Return the change of the arriving rate between two levels within the measured time; None if the rate did not
+    change."""
     if within is None or not way.hops or way.source.kernel != way.target.kernel:
         return None
     begin_ns = within[0] + seen.measure.warm_up
@@ -317,16 +322,17 @@ def _change(seen: Observed, way: Way, course: Course, within: tuple[int, int] | 
 
 
 def _foreign(seen: Observed) -> Iterator[Passed]:
-    """Yield the ports that passed more bytes than the flows sent: somebody else uses the link.
+    """Yield the ports with more bytes than the flows sent: other traffic uses the link.
 
-    Bytes are compared, from one reading of the counters to the other: whatever the programs sent, they sent in between.
+    Byte counts of the whole time between the two counter readings are compared, because the programs sent all their
+    data within this time.
     """
     own: dict[str, int] = {}
     again = [max(flow.retransmits or 0, _sent_again(seen, pair, flow)) for pair, flow in seen.flows]
     for way, (_, flow), resent in zip(seen.ways, seen.flows, again, strict=True):
         for out, into in way.hops:
             own[out] = own.get(out, 0) + flow.handed_bytes + resent * FRAME_BYTES
-            own.setdefault(into, 0)  # what acknowledges comes back there, in packets without payload
+            own.setdefault(into, 0)  # acknowledgements are sent through this port, in packets without payload
     points = {point.ref: point for way in seen.ways for point in (way.source, way.target)}
     spare_bytes = FOREIGN_BPS * seen.span_ns / (8 * NS_PER_S)
     for ref, sent_bytes in own.items():
@@ -340,13 +346,13 @@ def _foreign(seen: Observed) -> Iterator[Passed]:
 
 
 def _counted_ns(counted: Counted) -> int:
-    """Return the time between the counters before and after: the programs ran for a part of it [ns]."""
+    """Return the time between the counter readings before and after [ns]; the programs ran for a part of this time."""
     before, after = (one.reading.observations for one in (counted.before, counted.after))
     return after[-1].end_ns - before[0].begin_ns if before and after else 0
 
 
 def _sent_again(seen: Observed, pair: Pair, flow: FlowReport) -> int:
-    """Return the segments that TCP sent again, those of the warm-up included."""
+    """Return the number of segments that TCP retransmitted, including the warm-up."""
     if seen.measure.protocol == "udp":
         return 0
     tcp = connections_of(seen, flow.src, flow.dst, pair.tcp_port, forth=flow.src == pair.client)
@@ -354,7 +360,7 @@ def _sent_again(seen: Observed, pair: Pair, flow: FlowReport) -> int:
 
 
 def _unheld(seen: Observed) -> Iterator[Passed]:
-    """Yield the shaped ports by which more payload went than their rate lets through."""
+    """Yield the shaped ports that passed more payload than their rate allows."""
     for link in seen.lab.links.values():
         shape = link.shape
         if shape is None or shape.rate is None:
@@ -375,7 +381,7 @@ def _unheld(seen: Observed) -> Iterator[Passed]:
 
 
 def _bound(shape: Shape, flow: FlowReport) -> int | None:
-    """Return the most that a flow may have of a shape [bit/s]; None: it passes unshaped."""
+    """Return the maximum rate to which a shape limits a flow [bit/s]; None: the flow is not shaped."""
     if not shape.classes:
         return shape.rate
     for one in shape.classes.values():

@@ -1,7 +1,7 @@
-"""What is on the way of a flow: emulated lines, and what was dropped. Pure.
+"""Find drops and emulated lines on the path of a flow. Pure.
 
-Packets are dropped at ports, on emulated paths, inside machines, and where the flow arrives. Of a line it is known what
-it could carry, what it carried, and what its queue lost.
+Packets are dropped on ports, on emulated paths, in machines, and at the receiver. For a line the module returns its
+capacity, its traffic, and the losses of its queue.
 """
 
 from bisect import bisect_right
@@ -35,19 +35,20 @@ from iolab.trial.streams.evidence import LineSeen
 from iolab.units import NS_PER_S
 
 REASONS_OF_LENGTH = ("NOT_SPECIFIED", "PKT_TOO_BIG", "SKB_DROP_REASON_PKT_TOO_BIG")
-"""What the kernel calls frames that are longer than the next port takes; a bridge gives no reason."""
+"""Kernel drop reasons for frames longer than the next port's MTU; a bridge gives no reason."""
 LINE_STAGES = ("line", "codel")
-"""What loses frames because they come faster than the line sends them."""
+"""Stages of an emulated path that drop frames when frames arrive faster than the line rate."""
 
 
 def drops_of(counted: Counted, way: Way, below: Sequence[Way] = (), *, datagrams: bool) -> tuple[Drop, ...]:
-    """Return what was dropped on a way, on those `below` that carry it and, of datagrams, at its end, most first."""
+    """Return drops on a path, on the lower paths in `below` and, for datagrams, at the receiver, in descending order of
+    their number."""
     found = [
         drop
         for each in (
             *below,
             way,
-        )  # a tunnel counts as its own what the port below it dropped: that comes first
+        )  # a tunnel's counters include drops of the port under it, so the drops of that port are counted first
         for drop in (*_at_ports(counted, each), *_on_wires(counted, each), *_inside(counted, each))
     ]
     if datagrams:
@@ -63,7 +64,7 @@ def _at_ports(counted: Counted, way: Way) -> Iterator[Drop]:
         sending, receiving = AtPort(port=out), AtPort(port=into)
         yield Drop(sending, QDISC, counted.qdisc_drops(out))
         yield Drop(sending, TX_ERRORS, counted.frames(out, "tx_errors"))
-        # An emulated path reads the queue of its end, and says what it lost.
+        # An emulated path reads the queue of the port at its end, and reports its own losses.
         if counted.on_wire(out, into) is None:
             yield Drop(receiving, RING_FULL, counted.frames(out, "tx_dropped"))
         yield Drop(receiving, BACKLOG, min(dropped, backlog))
@@ -73,17 +74,18 @@ def _at_ports(counted: Counted, way: Way) -> Iterator[Drop]:
 
 
 def _on_wires(counted: Counted, way: Way) -> Iterator[Drop]:
-    """Yield what emulated paths lost, those between two bridges on the way included."""
+    """Yield losses on emulated paths, including those between two bridges on the path."""
     gaps = ((into, out) for (_, into), (out, _) in pairwise(way.hops))
     for hops, direct in ((way.hops, True), (gaps, False)):
         for out, into in hops:
             for drop in wire_drops(counted, out, into, 0, direct=direct):
-                if drop.reason != UNDER_WAY:  # what is there after a stream acknowledges, or was sent last
+                if drop.reason != UNDER_WAY:  # these may be acknowledgements, or the last frames sent
                     yield drop
 
 
 def _inside(counted: Counted, way: Way) -> Iterator[Drop]:
-    """Yield what a machine took in and did not pass on: too long for the next port, or for a reason of the kernel."""
+    """Yield packets that a machine received and did not forward: packets longer than the next MTU, and packets with a
+    kernel drop reason."""
     sent_mtu = mtu_at(counted, way.hops[0][0]) if way.hops else 0
     for (_, into), (out, _) in pairwise(way.hops):
         left = counted.frames(out, "tx_packets", "tx_dropped", "tx_errors") + counted.qdisc_drops(out)
@@ -100,22 +102,22 @@ def _inside(counted: Counted, way: Way) -> Iterator[Drop]:
 
 
 def mtu_at(counted: Counted, ref: str) -> int:
-    """Return the largest packet that a port takes, as its kernel shows it [bytes]; 0: not known."""
+    """Return the MTU of a port as shown by its kernel [bytes]; 0: unknown."""
     port = counted.ports[ref]
     shown = counted.after.of(port.kernel).setting(port.netns, "interface", port.interface).get("mtu", "")
     return int(shown) if shown.isdecimal() else 0
 
 
 UNREAD: Mapping[str, tuple[str, ...]] = {"Udp": ("RcvbufErrors",), "Udp6": ("RcvbufErrors",)}
-"""Counters of datagrams that did not fit into the sockets of a namespace, by protocol."""
+"""Counters of datagrams that did not fit into the buffers of a namespace's sockets, by protocol."""
 INCOMPLETE: Mapping[str, tuple[str, ...]] = {"Ip": ("ReasmFails",), "Ip6": ("ReasmFails",)}
-"""Those of datagrams of which a fragment was missing."""
+"""Counters of datagrams with a missing fragment, by protocol."""
 COMPLETE: Mapping[str, tuple[str, ...]] = {"Ip": ("ReasmOKs",), "Ip6": ("ReasmOKs",)}
-"""Those of datagrams of which no fragment was missing."""
+"""Counters of completely reassembled datagrams, by protocol."""
 
 
 def protocol_count(counted: Counted, end: Endpoint, names: Mapping[str, tuple[str, ...]]) -> int:
-    """Return by how much counters of the protocols of a namespace rose."""
+    """Return the increase of a namespace's protocol counters."""
     before, after = (
         sum(
             row.counters.get(name, 0)
@@ -133,7 +135,8 @@ def protocol_count(counted: Counted, end: Endpoint, names: Mapping[str, tuple[st
 def lines_on(
     lab: Lab, way: Way, counted: Counted, course: Course, active_ns: tuple[int, int] | None
 ) -> Iterator[LineSeen]:
-    """Yield the lines of a way. `active_ns` is when the programs ran, on the clock of the wires; None: not known."""
+    """Yield the lines on a path; `active_ns` is the programs' run time on the clock of the emulated links, None if
+    unknown."""
     ways = {
         str(end): (name, own)
         for name, link in lab.links.items()
@@ -170,7 +173,7 @@ def lines_on(
 
 
 def _on_the_line(counted: Counted, out: str, course: Course, line_bytes: int) -> Passing | None:
-    """Return what passed as the line counts it: a super-frame has a head for each of its frames there."""
+    """Return the passed bytes as the line counts them, with a header for each frame of a super-frame."""
     passed = passing(course.port(out, "tx_bytes"))
     sent_bytes = counted.frames(out, "tx_bytes")
     if passed is None or not line_bytes or not sent_bytes:
@@ -179,12 +182,12 @@ def _on_the_line(counted: Counted, out: str, course: Course, line_bytes: int) ->
 
 
 def capacity_bytes(line: Impairments, begin_ns: int, end_ns: int) -> int:
-    """Return what a line of a trace could carry between two times since the trace began [bytes]."""
+    """Return the capacity of a line with a trace between two times since the trace's start [bytes]."""
     return _carried(line, end_ns) - _carried(line, max(0, begin_ns))
 
 
 def _carried(line: Impairments, until_ns: int) -> int:
-    """Return what it could carry from the begin of its trace on [bytes]; the trace begins again at its end."""
+    """Return the capacity of a line since the start of its trace [bytes]; the trace repeats."""
     if line.delivery_trace is not None:
         rounds, rest_ns = divmod(until_ns, line.delivery_trace[-1])
         passed = bisect_right(line.delivery_trace, rest_ns)

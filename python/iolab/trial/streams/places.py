@@ -1,4 +1,4 @@
-"""Limits of a stream that show at a place on its path: a shaper, a full line, dropped packets. Pure."""
+"""Find limits of a stream at a place on its path: a shaper, a full line, dropped packets. Pure."""
 
 from collections.abc import Iterator
 
@@ -26,30 +26,31 @@ from iolab.trial.counters.drops import QDISC, SOCKET, decided
 from iolab.trial.streams.evidence import FlowSeen, LineSeen, Program, ShaperSeen, StreamSeen
 
 LOST_RATIO = 1e-3
-"""From which share of lost datagrams, or of segments sent again, on a stream is limited by loss."""
+"""Share of lost datagrams or retransmitted segments above which loss is the limit [ratio]."""
 AT_RATE_RATIO = 0.93
-"""From which share of its rate on a shaper was at it: of 1 s a slow start takes some."""
+"""Share of its configured rate above which a shaper is the limit; slow start takes a part of a 1 s trial [ratio]."""
 HELD_BACK_RATIO = 0.1
-"""A shaper whose rate is not known is the limit where it looked in vain so many times per packet that it passed."""
+"""Minimum number of throttled dequeues per packet at which a shaper of unknown rate is the limit [ratio]."""
 WAITED_RATIO = 0.6
-"""A queue in which packets waited at so many readings was never empty for long: what it lets out is the limit."""
+"""Minimum share of readings with waiting packets that shows that a queue was never empty for long [ratio]."""
 STANDING_RATIO, STANDING_USED = 1.3, 0.8
-"""A round-trip time this factor above its minimum, over a line so full, is that of the line's queue."""
+"""Ratio of the round-trip time to its minimum, and used share of a line, that together show a standing queue."""
 TRACE_USED = 0.85
-"""From which share of its capacity on a line that follows a trace was the limit: its short pauses fill no queue."""
+"""Used share of a trace's capacity above which the line is the limit: short pauses of the trace do not fill a queue
+[ratio]."""
 SEGMENTS = 45
-"""Segments of 1448 bytes in a packet of 64 KiB, the most that segmentation offloads make."""
+"""Maximum number of 1448-byte segments in a packet: segmentation offloads make packets of up to 64 KiB."""
 SPARE = 100
-"""Packets that may be dropped beside what is missing, without a doubt whose they were."""
+"""Number of drops in excess of the missing packets up to which the cause of the drops counts as certain."""
 
 
 def ran(program: Program) -> ProgramRan:
-    """Return for how much of the time a program ran, and waited for a CPU."""
+    """Return evidence of the shares of time in which a program ran and in which it waited for a CPU."""
     return ProgramRan(machine=program.machine, busy_ratio=program.run_ratio, wait_ratio=program.wait_ratio)
 
 
 def shaped(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
-    """A shaper that let its rate through, or dropped most of what is missing."""
+    """Return a verdict if a shaper passed its full rate or dropped most of the missing packets; else None."""
     for one in flow.shapers:
         place = one.shaper.place
         drops = [
@@ -98,7 +99,8 @@ def _at_rate(flow: FlowSeen, seen: ShaperSeen, dropped_packets: int) -> Verdict 
 
 
 def full_line(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
-    """An emulated line that was full: by its rate or its trace, by what its queue lost, or by a queue that stood."""
+    """Return a verdict if an emulated line was full: by its rate or trace, its queue's losses, or a standing queue;
+    else None."""
     for line in flow.lines:
         said = _full(flow, line)
         if said:
@@ -107,7 +109,7 @@ def full_line(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
 
 
 def _on_line(line: LineSeen) -> Iterator[Evidence]:
-    """Yield what else a full line did to frames."""
+    """Yield additional evidence of a full line: stalls, ECN marks, losses."""
     if line.stall_ns:
         yield WireStalled(link=line.link, length_ns=line.stall_ns, every_ns=line.stall_every_ns)
     if line.marked_frames:
@@ -117,7 +119,7 @@ def _on_line(line: LineSeen) -> Iterator[Evidence]:
 
 
 def _full(flow: FlowSeen, line: LineSeen) -> tuple[Evidence, ...]:
-    """Return what shows that a line was full; nothing where it was not."""
+    """Return the evidence that a line was full; empty if it was not."""
     carried: tuple[Evidence, ...] = ()
     if line.rate_bps is not None:
         carried = (LineFull(place=line.place, passed_bps=line.passed_bps, line_bps=line.rate_bps),)
@@ -140,13 +142,14 @@ def _full(flow: FlowSeen, line: LineSeen) -> tuple[Evidence, ...]:
 
 
 def dropped(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
-    """A place on the way, or the receiving socket, that dropped what is missing."""
+    """Return a verdict if one place, on the path or at the receiving socket, dropped the missing packets; else
+    None."""
     missing = flow.missing
     if not _lossy(flow) or not flow.drops:
         return None
     worst = flow.drops[0]
     wire = worst.place.link if isinstance(worst.place, OnWire) else ""
-    # A counter tells packets, and TCP counts the segments that these are cut into; an emulated path counts frames.
+    # Counters count packets, TCP counts the segments in a packet, and an emulated path counts frames.
     each = 1 if flow.protocol == "udp" or wire else SEGMENTS
     if 2 * worst.frames * each < missing:
         return None
@@ -170,7 +173,7 @@ def dropped(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
 
 
 def lossy_path(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
-    """Loss on the way that no counter tells of."""
+    """Return a verdict if packets were lost on the path and no drop counter accounts for them; else None."""
     if not _lossy(flow):
         return None
     if flow.protocol == "udp":

@@ -1,7 +1,7 @@
-"""What limited a stream, by the figures that show it; where none does, "unexplained" and never a guess. Pure.
+"""Determine the limit of a stream from its readings; "unexplained" if no reading shows the limit, never a guess. Pure.
 
-A stream has always a limit: a program, a window, a shaper, the path, or what was asked for. It is looked for from what
-shows itself by its own counters to what only follows from the absence of everything else.
+A stream always has a limit: a program, a window, a shaper, the path, or the intended rate. Limits with direct evidence
+in their own counters are checked first, and limits that follow only from the absence of other limits are checked last.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,35 +34,37 @@ from iolab.trial.streams.places import LOST_RATIO, dropped, full_line, lossy_pat
 from iolab.units import NS_PER_S
 
 REACHED_RATIO = 0.99
-"""From which share of the intended rate on a stream reached it: what was in flight at the end is no more."""
+"""Minimum share of the intended rate at which the rate counts as reached: the rest is in flight at the end [ratio]."""
 SMALL_BUFFER_BYTES = 131_072
-"""A receive buffer that is no larger than what Linux begins with (net.ipv4.tcp_rmem) was not allowed to grow."""
+"""Maximum size of a receive buffer that was not allowed to grow: Linux's initial size (net.ipv4.tcp_rmem) [bytes]."""
 SMALL_HELD_RATIO = 0.3
-"""The same with a buffer so small: its receiver reads each time that a little came."""
+"""If a receive buffer of at most SMALL_BUFFER_BYTES limits the sender for more than this share of the busy time, the
+buffer is the limit [ratio]."""
 HELD_RATIO = 0.5
-"""From which part of the busy time on a window, or a buffer, is the limit."""
+"""If a window or buffer limits the sender for more than this share of the busy time, it is the limit [ratio]."""
 SLOW_RATIO = 0.7
-"""A reader that ran or waited for a CPU so much of the time, while its window was closed, does not read in time."""
+"""Share of time running or waiting for a CPU above which a reader with a closed window reads too slowly [ratio]."""
 SEGMENT_BYTES = 1448
-"""A window for less lets nothing through: the reader has a full buffer before it."""
+"""Segment size [bytes]; a receive window below it shows a full receive buffer, which stops the sender."""
 READY_RATIO = 0.9
-"""A thread that ran or waited for a CPU so much of the time had none left."""
+"""Share of time running or waiting for a CPU above which a thread is saturated [ratio]."""
 WAITING_RATIO = 0.1
-"""A thread that waited for its CPU so much of the time did not get what it needed."""
+"""Share of time waiting for a CPU above which a thread is short of CPU time [ratio]."""
 STARVED_RATIO = 0.5
-"""A thread that waited for its CPU for so much of the time was short of it, whatever it slept for in the rest."""
+"""Share of time waiting for a CPU above which a thread is short of CPU time, however long it slept otherwise
+[ratio]."""
 STOPPED_RATIO = 0.03
-"""From which part of the time on that a program was stopped its rate is that of the stop."""
+"""Share of the trial in stopped state above which the stop determines the rate [ratio]."""
 STOOD_NS = 250_000_000
-"""A stream that stood still for longer is not one that paces itself [ns]: a retransmission timeout is 200 ms."""
+"""Minimum time without traffic that a stream's own pacing does not explain [ns]: a retransmission timeout is 200 ms."""
 
 Question = Callable[[FlowSeen, StreamSeen], Verdict | None]
 
 
 def judge(seen: StreamSeen) -> Verdict:
-    """Return what limited a stream trial: of several flows the commonest limit, with what the others say.
+    """Return the limit of a stream trial: for several flows the most common limit, with evidence of all flows.
 
-    A flow that had what was asked for was not held back: it says nothing against the limit of the others.
+    A flow that reached its intended rate was not limited, and does not contradict the limit of the other flows.
     """
     found = [(flow, judge_flow(flow, seen)) for flow in seen.flows]
     if len(found) == 1:
@@ -88,7 +90,7 @@ def judge(seen: StreamSeen) -> Verdict:
 
 
 def judge_flow(flow: FlowSeen, seen: StreamSeen) -> Verdict:
-    """Return what limited one flow."""
+    """Return the limit of one flow."""
     questions: tuple[Question, ...] = (
         _interrupted,
         _asked,
@@ -112,7 +114,7 @@ def judge_flow(flow: FlowSeen, seen: StreamSeen) -> Verdict:
 
 
 def _interrupted(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
-    """A program that was stopped, or a link that was down, for a part of the time."""
+    """Return a verdict if a program was stopped or a link was down for a part of the time; else None."""
     for program in (flow.sender, flow.receiver):
         if program is not None and program.stopped_ns > STOPPED_RATIO * flow.duration_ns:
             stop = ProgramWasStopped(machine=program.machine, stopped_ns=program.stopped_ns)
@@ -126,7 +128,7 @@ def _interrupted(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
 
 
 def _asked(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
-    """The intended rate, where it was reached and arrived."""
+    """Return a verdict if the sender reached the intended rate and the receiver received it; else None."""
     if flow.intended_bps is None or flow.loss_ratio > LOST_RATIO:
         return None
     arrived_bps = flow.received_bps if flow.protocol == "tcp" else flow.sent_bps
@@ -137,7 +139,10 @@ def _asked(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
 
 
 def _waiting_guest(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
-    """A guest at one end whose virtual CPU was ready and had no CPU: inside it, its programs seem busy."""
+    """Return a verdict if a virtual CPU of a guest at one end waited for a CPU of its host; else None.
+
+    Programs inside a guest seem busy while the guest waits.
+    """
     short = [
         one
         for one in seen.threads
@@ -156,7 +161,7 @@ def _waiting_guest(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
 
 
 def _program(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
-    """The thread of one end that had no time left, or did not get a CPU."""
+    """Return a verdict if a thread at one end was saturated or waited for a CPU; else None."""
     ends = [program for program in (flow.sender, flow.receiver) if program is not None]
     if flow.tcp is not None and flow.tcp.receiver_limited_ratio > HELD_RATIO:
         ends.reverse()  # the sender waits for the receiver
@@ -177,7 +182,7 @@ def _program(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
 
 
 def _small_window(flow: FlowSeen) -> bool:
-    """Tell whether a window, or a buffer, was kept so small that it is the limit whatever the programs did."""
+    """Whether a window or buffer is so small that it is the limit, independent of the programs."""
     tcp = flow.tcp
     if tcp is None:
         return False
@@ -204,13 +209,13 @@ def _starved(program: Program, ends: Sequence[Program], seen: StreamSeen) -> Ver
 
 
 def shared_ratio(one: Program, other: Program) -> float:
-    """Return how often two programs had run on the same CPU last, of the readings of both."""
+    """Return the share of readings in which two programs last ran on the same CPU [ratio]."""
     pairs = list(zip(one.cpus, other.cpus, strict=False))
     return sum(first == second for first, second in pairs) / len(pairs) if pairs else 0.0
 
 
 def _worker(_: FlowSeen, seen: StreamSeen) -> Verdict | None:
-    """A thread of the kernel or of a guest's hypervisor that had no time left."""
+    """Return a verdict if a kernel or hypervisor thread is saturated; else None."""
     busiest = max(seen.threads, key=lambda one: one.busy_ratio, default=None)
     if busiest is None or busiest.busy_ratio < BUSY_RATIO or busiest.polls:
         return None
@@ -223,7 +228,7 @@ def _worker(_: FlowSeen, seen: StreamSeen) -> Verdict | None:
 
 
 def _slow_reader(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
-    """A receiver that does not read in time, so that its window closes though its buffer is large."""
+    """Return a verdict if the receiver reads too slowly, so its window closes despite a large buffer; else None."""
     tcp, reader = flow.tcp, flow.receiver
     if tcp is None or reader is None or _small_window(flow) or tcp.receiver_limited_ratio < HELD_RATIO:
         return None
@@ -236,7 +241,7 @@ def _slow_reader(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
 
 
 def _window(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
-    """The receiver's window, or the sender's own buffer."""
+    """Return a verdict if the receive window or the send buffer was the limit; else None."""
     tcp = flow.tcp
     held = tcp is not None and tcp.window_limited_ratio >= HELD_RATIO
     if tcp is None or not (held or _small_window(flow)):
@@ -257,7 +262,7 @@ def _window(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
 
 
 def _congestion(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
-    """The congestion window of a path that loses nothing: it is as long as the window is small."""
+    """Return a verdict if the congestion window was the limit, on a path without loss; else None."""
     tcp = flow.tcp
     if tcp is None or not tcp.rtt_ns or not tcp.window_bytes:
         return None
@@ -273,7 +278,7 @@ def _congestion(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
 
 
 def _all_cpus(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
-    """Every CPU of a kernel at an end without time left."""
+    """Return a verdict if all CPUs of a kernel at one end are busy; else None."""
     kernels = {program.kernel for program in (flow.sender, flow.receiver) if program is not None}
     for kernel in sorted(kernels):
         own = [cpu.busy_ratio for cpu in seen.cpus if cpu.kernel == kernel]

@@ -1,4 +1,4 @@
-"""The command line of QEMU and the configuration of a Xen domain, from a guest and what was found on its parent."""
+"""The command line of QEMU and the configuration of a Xen domain, from a guest and its parent's place."""
 
 import shutil
 import subprocess
@@ -29,7 +29,7 @@ TAP = TapBackend("iolab-t", "p0")
 
 
 def guest(*nics: GuestNic, **more: Any) -> Guest:
-    """Return a guest with these cards."""
+    """Return a guest with these NICs."""
     plain = Guest(
         name="dut", engine="qemu", image="linux", memory_bytes=512 << 20, cpus=2, accel="auto", nics=nics
     )
@@ -37,12 +37,12 @@ def guest(*nics: GuestNic, **more: Any) -> Guest:
 
 
 def after(argv: tuple[str, ...], option: str) -> list[str]:
-    """Return what every occurrence of an option is given."""
+    """Return the values of every occurrence of an option."""
     return [value for word, value in pairwise(argv) if word == option]
 
 
-def test_a_guest_is_started_from_its_image_through_pvh() -> None:
-    """The kernel's words are those that were measured to boot fast; root and modules are the first two disks."""
+def test_qemu_boots_a_guest_from_its_image_through_pvh() -> None:
+    """Use the kernel options that were measured to boot fast; root and modules are the first two disks."""
     argv = qemu_argv(guest(), PLACE)
     assert argv[:3] == ("/usr/bin/qemu-system-x86_64", "-name", "dut,debug-threads=on")
     assert (after(argv, "-kernel"), after(argv, "-initrd")) == (["/i/vmlinux"], ["/i/initrd"])
@@ -55,8 +55,8 @@ def test_a_guest_is_started_from_its_image_through_pvh() -> None:
     assert (after(argv, "-m"), after(argv, "-smp"), after(argv, "-accel")) == (["512M"], ["2"], ["tcg"])
 
 
-def test_channel_console_and_monitor_are_sockets_in_its_folder() -> None:
-    """The channel is a port with the agent's name; nothing waits for a reader."""
+def test_guest_channel_console_and_monitor_are_sockets_in_its_folder() -> None:
+    """Name the channel port of the agent; let no socket wait for a reader."""
     argv = qemu_argv(guest(), PLACE)
     sockets = [value for value in after(argv, "-chardev") if "path=" in value]
     assert sockets == [
@@ -67,8 +67,8 @@ def test_channel_console_and_monitor_are_sockets_in_its_folder() -> None:
     assert ports == ["virtserialport,bus=serial0.0,chardev=agent,name=org.iolab.agent"]
 
 
-def test_a_card_is_a_passed_tap_and_a_device() -> None:
-    """The agent gets the file's number; e1000 has neither queues nor rings."""
+def test_guest_nic_consists_of_a_passed_tap_and_a_qemu_device() -> None:
+    """Pass the file's number to QEMU; e1000 has neither queues nor rings."""
     card = GuestNic("eth0", "02:00:00:00:00:01", "e1000", TAP)
     other = GuestNic("eth1", "02:00:00:00:00:02", "e1000", MacvtapBackend("iolab-link-x", "m1"))
     argv = qemu_argv(guest(card, other), PLACE)
@@ -81,8 +81,8 @@ def test_a_card_is_a_passed_tap_and_a_device() -> None:
     ]  # fmt: skip
 
 
-def test_a_vhost_card_with_queues_has_a_tap_and_a_device_for_each() -> None:
-    """An interrupt for each direction of a queue, one for control and one for changes."""
+def test_vhost_nic_with_queues_has_a_tap_and_a_vhost_device_per_queue() -> None:
+    """Count one interrupt per direction of a queue, one for control and one for changes."""
     tap = TapBackend(None, "p0", vhost=True)
     card = GuestNic("eth0", "02:00:00:00:00:01", "vhost-net", tap, queues=2, rx_ring=512, tx_ring=256)
     argv = qemu_argv(guest(card), replace(PLACE, first_fd=30))
@@ -96,16 +96,16 @@ def test_a_vhost_card_with_queues_has_a_tap_and_a_device_for_each() -> None:
     assert after(single, "-netdev") == ["tap,id=net0,fd=10,vhost=on,vhostfd=11"]
 
 
-def test_a_guest_of_a_guest_is_started_from_its_parents_disks() -> None:
-    """Hardware virtualisation shows the CPU as it is."""
+def test_nested_guest_boots_from_the_disks_of_its_parent() -> None:
+    """Pass the CPU model through with hardware virtualisation."""
     argv = qemu_argv(guest(), Place(boot=PARENTS_DISKS, folder="/f", accel="kvm"))
     assert after(argv, "-kernel") == ["/lib/modules/boot/vmlinux"]
     assert [drive.split(",")[2] for drive in after(argv, "-drive")] == ["file=/dev/vda", "file=/dev/vdb"]
     assert after(argv, "-cpu") == ["host"]
 
 
-def test_xen_starts_dom0_with_the_memory_its_domains_leave() -> None:
-    """Kernel and first stage are modules of the hypervisor; emulated SMAP would kill Dom0."""
+def test_xen_gives_dom0_the_memory_that_is_not_assigned_to_domains() -> None:
+    """Load kernel and initramfs as modules of the hypervisor; emulated SMAP would kill Dom0."""
     boot = replace(BOOT, xen="/i/xen", initrd="/i/a,b")
     dom0 = guest(memory_bytes=1536 << 20, domains_bytes=256 << 20, domains_cpus=1)
     argv = qemu_argv(dom0, replace(PLACE, boot=boot))
@@ -118,8 +118,8 @@ def test_xen_starts_dom0_with_the_memory_its_domains_leave() -> None:
     assert after(argv, "-cpu") == ["max,-smap,-rdtscp"]
 
 
-def test_disks_hang_on_the_bus_that_was_asked_for() -> None:
-    """They come after the image's own; a controller is made once."""
+def test_guest_disks_are_on_the_requested_bus() -> None:
+    """List them after the image's own; add a controller once."""
     disks = (GuestDisk("/d/0", "a"), GuestDisk("/d/1", "b", "pvscsi"), GuestDisk("/d/2", "c", "pvscsi"))
     devices = after(qemu_argv(guest(disks=disks), PLACE), "-device")
     assert devices[-4:] == [
@@ -128,8 +128,8 @@ def test_disks_hang_on_the_bus_that_was_asked_for() -> None:
     ]  # fmt: skip
 
 
-def test_a_domain_is_paravirtual_and_speaks_over_its_console() -> None:
-    """Kernel and disks are those of its parent's that are named, read-only; however it ends it does not come back."""
+def test_xen_domain_is_paravirtual_and_uses_its_console_as_channel() -> None:
+    """Use its parent's kernel and disks read-only; do not restart it after any end."""
     card = GuestNic("eth0", "02:00:00:00:00:01", "virtio-net", TapBackend(None, "d.eth0"))
     domain = guest(card, name="d", engine="xen", memory_bytes=256 << 20, cpus=1, own_cpus=(2,))
     lines = dict(line.split(" = ", 1) for line in xl_config(domain, "/f", PARENTS_DISKS).splitlines())
@@ -145,8 +145,8 @@ def test_a_domain_is_paravirtual_and_speaks_over_its_console() -> None:
     assert [lines[f"on_{event}"] for event in ("poweroff", "reboot", "crash")] == ['"destroy"'] * 3
 
 
-def test_a_switch_in_user_space_sees_the_guests_memory() -> None:
-    """As it worked by hand with QEMU 10 and testpmd: all memory is shared, the card is behind a socket."""
+def test_vhost_user_nic_shares_all_guest_memory() -> None:
+    """Use the settings that work with QEMU 10 and testpmd: shared memory, and the NIC behind a socket."""
     card = GuestNic("eth0", "02:00:00:00:00:01", "vhost-user", VhostUserBackend("iolab-t", "p0", "eth0.sock"))
     argv = qemu_argv(guest(card), PLACE)
     assert after(argv, "-object") == ["memory-backend-memfd,id=mem0,size=512M,share=on"]
@@ -160,8 +160,8 @@ def test_a_switch_in_user_space_sees_the_guests_memory() -> None:
     assert passed_files(guest(card)) == ()
 
 
-def test_a_switch_joins_the_cards_socket_and_a_tap_of_its_own() -> None:
-    """It serves the socket that QEMU connects to, reads no input, and may run wherever its agent may."""
+def test_user_space_switch_connects_the_nic_socket_with_a_dedicated_tap() -> None:
+    """Serve QEMU's socket without an input, on any CPU of its agent."""
     backend = VhostUserBackend("iolab-t", "p0", "eth0.sock")
     card = GuestNic("eth0", "02:00:00:00:00:01", "vhost-user", backend, queues=2)
     assert switched(guest(card)) == ((card, backend),)
@@ -177,13 +177,13 @@ def test_a_switch_joins_the_cards_socket_and_a_tap_of_its_own() -> None:
 
 
 @pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="QEMU is not installed")
-def test_qemu_has_every_device_that_is_named() -> None:
-    """The program itself is asked."""
+def test_installed_qemu_supports_every_device_that_iolab_uses() -> None:
+    """Query the program itself."""
     shown = subprocess.run(
         ("qemu-system-x86_64", "-device", "help"), capture_output=True, text=True, timeout=60
     )
     assert shown.returncode == 0
-    newer = {"igb"}  # from version 8; the one that Debian has ported back is asked by the test with guests
+    newer = {"igb"}  # from version 8; Debian's backport is checked by the test with guests
     cards = {row.device for row in NICS.values() if row.device is not None}
     named = {*cards, "pcie-root-port", "intel-iommu", "virtio-blk-pci", "virtio-serial-pci",
              "virtserialport", "virtio-scsi-pci", "pvscsi", "nvme", "ide-hd", "scsi-hd", "vfio-pci"}  # fmt: skip
@@ -191,15 +191,15 @@ def test_qemu_has_every_device_that_is_named() -> None:
 
 
 def guest_of_user(*nics: GuestNic, disks: tuple[GuestDisk, ...] = ()) -> Guest:
-    """Return a guest with these cards and disks."""
+    """Return a guest with these NICs and disks."""
     return Guest(
         name="dut", engine="qemu", image="linux", memory_bytes=1 << 29, cpus=1, accel="auto", nics=nics,
         disks=disks,
     )  # fmt: skip
 
 
-def test_it_reads_its_image_and_writes_its_folder_its_disks_and_kvm() -> None:
-    """A disk that it reaches through the network is no file."""
+def test_unprivileged_guest_may_access_only_its_image_folder_disks_and_kvm() -> None:
+    """Exclude a disk that it reaches through the network."""
     place = Place(boot=BOOT, folder="/f", accel="kvm", program_files=("/q",))
     disks = (GuestDisk("/v/a", "a"), GuestDisk("", "b"))
     assert own_user_of(guest_of_user(disks=disks), place) == OwnUser(
@@ -208,15 +208,15 @@ def test_it_reads_its_image_and_writes_its_folder_its_disks_and_kvm() -> None:
     )
 
 
-def test_it_owns_the_socket_of_its_switch() -> None:
-    """The switch is root, and makes it first."""
+def test_unprivileged_guest_owns_the_socket_of_its_vhost_user_switch() -> None:
+    """Create the socket first, by the switch as root."""
     card = GuestNic("p0", "02:00:00:00:00:01", "vhost-user", VhostUserBackend(None, "t0", "switch0"))
     found = own_user_of(guest_of_user(card), Place(boot=BOOT, folder="/f", accel="tcg"))
     assert found is not None
     assert found.writes == ("/f", "/f/switch0")
 
 
-def test_a_card_that_is_passed_through_needs_root() -> None:
-    """It pins the guest's memory."""
+def test_guest_with_a_passed_through_nic_needs_root() -> None:
+    """Require root, because it pins the guest's memory."""
     card = GuestNic("p0", "02:00:00:00:00:01", "sr-iov", FunctionBackend("eth0", 0))
     assert own_user_of(guest_of_user(card), Place(boot=BOOT, folder="/f", accel="kvm")) is None

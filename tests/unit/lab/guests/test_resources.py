@@ -1,4 +1,4 @@
-"""What a lab with guests is made of: on which kernel, how links meet, what restarts when a level changes."""
+"""Resources of a lab with guests: their kernels, link types, and restarts when a level changes."""
 
 from collections.abc import Callable, Mapping
 
@@ -22,13 +22,13 @@ Made = dict[str, Resource]
 
 
 def vm(**keys: object) -> dict[str, object]:
-    """Return a virtual machine as it is written."""
+    """Return a virtual machine as written in a file."""
     return {"kind": "vm", **keys}
 
 
 @pytest.fixture
 def made(make_lab: MakeLab) -> Callable[..., Made]:
-    """Give a composer of labs whose resources are found by key."""
+    """Provide a composer of labs whose resources are found by key."""
 
     def make(machines: Mapping[str, object], links: Mapping[str, object], cpus: int = 4) -> Made:
         return {resource.key: resource for resource in compose(make_lab(machines, links), cpus=cpus)}
@@ -56,8 +56,8 @@ def forwarder(**keys: object) -> tuple[dict[str, object], dict[str, object]]:
     )
 
 
-def test_the_tap_of_a_guest_is_the_port_at_the_other_end(made: Callable[..., Made]) -> None:
-    """No bridge and no veth lies between; the tap comes with the guest, so what is set on it needs the guest."""
+def test_tap_of_a_guest_nic_is_the_port_at_the_other_end_of_the_link(made: Callable[..., Made]) -> None:
+    """Use no bridge and no veth; settings of the tap depend on the guest."""
     lab = made(*forwarder())
     west, east = guest(lab, "dut").nics
     assert west.backend == TapBackend("iolab-t", "p0")
@@ -68,8 +68,8 @@ def test_the_tap_of_a_guest_is_the_port_at_the_other_end(made: Callable[..., Mad
     assert lab["address:t.p0"].needs == ("tap:t.p0",)
 
 
-def test_what_is_inside_a_guest_is_made_by_its_own_kernel(made: Callable[..., Made]) -> None:
-    """Its cards are found by their addresses and take the ports' names; bridge and settings are there too."""
+def test_settings_inside_a_guest_are_applied_in_the_guests_kernel(made: Callable[..., Made]) -> None:
+    """Find its NICs by address and rename them to the ports' names."""
     lab = made(*forwarder())
     inside = {key for key, resource in lab.items() if resource.kernel == "dut"}
     assert {"card:dut.eth0", "bridge:dut.br0", "member:dut.eth1", "address:dut.br0", "ipv6:dut",
@@ -81,8 +81,8 @@ def test_what_is_inside_a_guest_is_made_by_its_own_kernel(made: Callable[..., Ma
     assert shown["address of the card dut.eth0"] == guest(lab, "dut").nics[0].mac
 
 
-def test_cards_named_crosswise_are_put_aside_first(made: Callable[..., Made]) -> None:
-    """The kernel calls the first card eth0: where that is another port's name, all get names of passage."""
+def test_guest_nics_with_swapped_names_are_renamed_in_two_steps(made: Callable[..., Made]) -> None:
+    """Use temporary names if eth0 is the name of a different port."""
     machines = {"a": "none", "b": "none", "g": vm()}
     lab = made(machines, {"x": ["a.p0", "g.eth1"], "y": ["b.p0", "g.eth0"]})
     assert typed(lab, "names:g") == [
@@ -93,10 +93,10 @@ def test_cards_named_crosswise_are_put_aside_first(made: Callable[..., Made]) ->
     assert "names:g" not in made(machines, {"x": ["a.p0", "g.in"], "y": ["b.p0", "g.out"]})
 
 
-def test_addresses_of_cards_are_the_same_in_every_run_and_administered_locally(
+def test_guest_nic_addresses_are_stable_and_locally_administered(
     made: Callable[..., Made],
 ) -> None:
-    """Pinned: they do not depend on what else is in the lab."""
+    """Compare with fixed values, which do not depend on the rest of the lab."""
     macs = [nic.mac for nic in guest(made(*forwarder()), "dut").nics]
     assert macs == ["02:a1:d0:97:b6:08", "02:45:26:b5:51:1f"]
     alone = made({"t": "none", "dut": vm()}, {"other": ["t.p9", "dut.eth0"]})
@@ -104,8 +104,10 @@ def test_addresses_of_cards_are_the_same_in_every_run_and_administered_locally(
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_two_guests_or_more_ends_meet_on_a_bridge(made: Callable[..., Made], count: int) -> None:
-    """It lies in a namespace of the link's own, with the guests' taps and the others' veths as members."""
+def test_link_between_two_guests_or_with_three_ends_is_a_bridge(
+    made: Callable[..., Made], count: int
+) -> None:
+    """Put it into a separate namespace, with guests' taps and other veths as members."""
     machines = {"a": vm(), "b": vm(), "c": "none"}
     lab = made(machines, {"lan": ["a.eth0", "b.eth0", "c.eth0"][:count]})
     assert guest(lab, "b").nics[0].backend == TapBackend("iolab-link-lan", "p1")
@@ -115,8 +117,8 @@ def test_two_guests_or_more_ends_meet_on_a_bridge(made: Callable[..., Made], cou
     assert "netns:link-lan" in lab["vm:a"].needs
 
 
-def test_a_macvtap_stands_on_a_veth_before_the_guest_starts(made: Callable[..., Made]) -> None:
-    """Its lower device lies in the link's namespace; it has the card's address and passes every frame."""
+def test_macvtap_is_created_on_a_veth_before_the_guest_starts(made: Callable[..., Made]) -> None:
+    """Create its lower device in the link's namespace; copy the NIC's address and pass every frame."""
     lab = made(*forwarder(nic="macvtap+vhost"))
     nic = guest(lab, "dut").nics[0]
     assert nic.backend == MacvtapBackend("iolab-link-west", "m1", vhost=True)
@@ -127,8 +129,10 @@ def test_a_macvtap_stands_on_a_veth_before_the_guest_starts(made: Callable[..., 
     assert typed(lab, "mtu:west") == [f"ip link set dev {name} mtu 1500" for name in ("p0", "p1", "m1")]
 
 
-def test_a_macvtap_among_several_ends_has_a_pair_to_the_bridge(made: Callable[..., Made]) -> None:
-    """The member of a bridge cannot carry a macvtap itself."""
+def test_macvtap_on_a_link_with_several_ends_is_connected_to_the_bridge_by_a_veth_pair(
+    made: Callable[..., Made],
+) -> None:
+    """Add a veth pair, because a bridge member cannot carry a macvtap."""
     lab = made({"a": vm(nic="macvtap"), "b": vm()}, {"lan": ["a.eth0", "b.eth0"]})
     assert typed(lab, "macvtap:a.eth0")[:2] == [
         "ip link add dev l0 type veth peer name p0",
@@ -137,8 +141,8 @@ def test_a_macvtap_among_several_ends_has_a_pair_to_the_bridge(made: Callable[..
     assert guest(lab, "a").nics[0].backend == MacvtapBackend("iolab-link-lan", "m0")
 
 
-def test_a_switch_in_user_space_makes_the_tap_that_the_guest_would_have(made: Callable[..., Made]) -> None:
-    """It is the port at the other end, or a member of the link's bridge, and comes and goes with the guest."""
+def test_vhost_user_switch_creates_the_tap_of_the_guest(made: Callable[..., Made]) -> None:
+    """Make it the port at the other end, or a bridge member, and remove it with the guest."""
     lab = made(*forwarder(nic="vhost-user"))
     assert guest(lab, "dut").nics[0].backend == VhostUserBackend("iolab-t", "p0", "eth0.sock")
     assert lab["tap:t.p0"].needs == ("netns:t", "vm:dut")
@@ -147,8 +151,8 @@ def test_a_switch_in_user_space_makes_the_tap_that_the_guest_would_have(made: Ca
     assert typed(several, "side:a.eth0") == ["ip link set dev p0 master br0 up"]
 
 
-def test_a_switched_card_has_the_queues_that_are_used(made: Callable[..., Made]) -> None:
-    """A switch sends into every queue that there is, so there are no spare ones; others are another guest."""
+def test_vhost_user_nic_has_exactly_the_used_queues(made: Callable[..., Made]) -> None:
+    """Leave no spare queues, because a switch sends into every queue; a change restarts the guest."""
     assert guest(made(*forwarder(nic="vhost-user")), "dut").nics[0].queues == 1
     lab = made(*forwarder(nic="vhost-user", queues=2))
     assert guest(lab, "dut").nics[0].queues == 2
@@ -162,13 +166,13 @@ CHILDREN: dict[str, object] = {
 
 
 def children(**lan: object) -> tuple[dict[str, object], dict[str, object]]:
-    """Return two guests as hosts, one with a guest and one with a namespace of its own, joined to its port."""
+    """Return two guests as hosts, one with a guest and one with a namespace, connected to its port."""
     links: dict[str, object] = {"lan": {"ends": ["h1.eth0", "h2.eth0"], **lan}}
     return CHILDREN, links | {"b1": ["h1.eth0", "g.eth0"], "b2": ["h2.eth0", "n.eth0"]}
 
 
-def test_a_parent_bridges_its_port_and_its_childrens(made: Callable[..., Made]) -> None:
-    """One segment and one subnet; the parent's address is its bridge's."""
+def test_parent_bridges_its_port_with_the_nics_of_its_guests(made: Callable[..., Made]) -> None:
+    """Use one segment and one subnet, with the parent's address on its bridge."""
     lab = made(*children())
     assert typed(lab, "member:h1.eth0") == ["ip link set dev eth0 master br0"]
     assert guest(lab, "g").nics[0].backend == TapBackend(None, "g.eth0")
@@ -186,8 +190,8 @@ def test_a_parent_bridges_its_port_and_its_childrens(made: Callable[..., Made]) 
     assert "address:h1.eth0" not in lab
 
 
-def test_frames_between_children_go_through_their_parents_ports(make_lab: MakeLab) -> None:
-    """A port with children is on the way twice: as the end of one link and the beginning of the next."""
+def test_path_between_nested_guests_includes_their_parents_ports(make_lab: MakeLab) -> None:
+    """Include a port with guests twice: as the end of one link and the beginning of the next."""
     lab = make_lab(*children())
     latency = Latency.model_validate({"kind": "latency", "from": "g", "to": "n", "rate": "1kpps"})
     (way,) = ways(lab, make_topology(lab), latency)
@@ -195,8 +199,8 @@ def test_frames_between_children_go_through_their_parents_ports(make_lab: MakeLa
     compose(lab, placement=place((way,), range(4)), cpus=4)
 
 
-def test_a_vlan_below_a_parents_bridge_restarts_nothing(made: Callable[..., Made]) -> None:
-    """The bridge's member becomes the VLAN's interface; guests, bridges and the children's ports stay."""
+def test_vlan_change_below_a_parents_bridge_restarts_no_guest(made: Callable[..., Made]) -> None:
+    """Change the bridge's member to the VLAN interface; keep guests, bridges and their ports."""
     change = difference(tuple(made(*children()).values()), tuple(made(*children(vlan=100)).values()))
     done = {resource.key for resource in change.do}
     assert restarted(change) == set()
@@ -206,8 +210,8 @@ def test_a_vlan_below_a_parents_bridge_restarts_nothing(made: Callable[..., Made
     assert typed(lab, "member:h1.eth0") == ["ip link set dev eth0.100 master br0"]
 
 
-def test_the_parents_side_of_a_domain_is_put_on_the_bridge_as_any_tap(made: Callable[..., Made]) -> None:
-    """The domain is made without its bridge; Dom0's memory leaves room for it."""
+def test_backend_of_a_xen_domain_is_added_to_the_bridge_like_a_tap(made: Callable[..., Made]) -> None:
+    """Create the domain without its bridge; reserve memory of Dom0."""
     machines = {
         "h": vm(image="xen", memory="1536M"),
         "d": vm(engine="xen", on="h", memory="256M"),
@@ -223,26 +227,26 @@ def test_the_parents_side_of_a_domain_is_put_on_the_bridge_as_any_tap(made: Call
     assert shown["driver of d.eth0"] == "vif"
 
 
-def test_a_guest_with_guests_has_an_image_that_starts_them(made: Callable[..., Made]) -> None:
-    """What is written stands; a guest of a guest has its parent's image."""
+def test_parent_guest_uses_an_image_that_can_start_guests(made: Callable[..., Made]) -> None:
+    """Keep a written image; a nested guest has its parent's image."""
     lab = made(*children())
     assert [guest(lab, name).image for name in ("h1", "h2", "g")] == ["nested", "linux", "nested"]
 
 
-def test_ends_on_kernels_that_do_not_meet_are_refused(made: Callable[..., Made]) -> None:
-    """A guest of one host and a namespace here have no kernel in common."""
+def test_link_between_unconnectable_kernels_is_refused(made: Callable[..., Made]) -> None:
+    """Refuse a guest of one host with a local namespace, which have no common kernel."""
     machines = {"h": vm(), "n": {"kind": "netns", "on": "h"}, "t": "none"}
     with pytest.raises(InputError, match=r"n\.eth0 on h, t\.eth0 on this host; allowed: machines on"):
         made(machines, {"x": ["n.eth0", "t.eth0"]})
 
 
 def restarted(change: Change) -> set[str]:
-    """Return the guests that a change starts."""
+    """Return the guests that a change restarts."""
     return {name for resource in change.do for name in guests(resource)}
 
 
 def changed(made: Callable[..., Made], before: dict[str, object], after: dict[str, object]) -> Change:
-    """Return the way from one forwarder to another."""
+    """Return the change from one forwarder to another."""
     return difference(tuple(made(*forwarder(**before)).values()), tuple(made(*forwarder(**after)).values()))
 
 
@@ -257,10 +261,10 @@ def changed(made: Callable[..., Made], before: dict[str, object], after: dict[st
          {"ring:dut.eth0:rx", "ring:dut.eth1:rx"}),
     ],
 )  # fmt: skip
-def test_what_is_hot_is_changed_in_place(
+def test_runtime_settings_of_a_guest_are_changed_in_place(
     made: Callable[..., Made], before: dict[str, object], after: dict[str, object], keys: set[str]
 ) -> None:
-    """Nothing is undone, and only those resources are touched."""
+    """Undo nothing, and touch only those resources."""
     change = changed(made, before, after)
     assert change.undo == ()
     assert change.in_place == keys
@@ -276,10 +280,10 @@ def test_what_is_hot_is_changed_in_place(
         ({"accel": "tcg"}, {"accel": "kvm"}),
     ],
 )
-def test_what_the_hypervisor_decides_restarts_the_guest(
+def test_change_of_hypervisor_settings_restarts_the_guest(
     made: Callable[..., Made], before: dict[str, object], after: dict[str, object]
 ) -> None:
-    """With it goes all that is in it or on its taps, and nothing of the namespaces."""
+    """Restart everything in it or on its taps, and no namespace."""
     change = changed(made, before, after)
     assert restarted(change) == {"dut"}
     undone = {resource.key for resource in change.undo}
@@ -287,8 +291,8 @@ def test_what_the_hypervisor_decides_restarts_the_guest(
     assert "netns:t" not in undone
 
 
-def test_forwarding_and_settings_change_while_the_guest_runs(made: Callable[..., Made]) -> None:
-    """From bridge to route: the bridge goes, the cards stay."""
+def test_forwarding_and_kernel_settings_change_while_the_guest_runs(made: Callable[..., Made]) -> None:
+    """Remove the bridge between the levels bridge and route; keep the NICs."""
     change = changed(
         made, {"forward": "bridge"}, {"forward": "route", "settings": {"net.ipv4.tcp_sack": "0"}}
     )
@@ -298,8 +302,8 @@ def test_forwarding_and_settings_change_while_the_guest_runs(made: Callable[...,
     assert undone.isdisjoint({"vm:dut", "card:dut.eth0", "tap:t.p0"})
 
 
-def test_what_stands_on_a_guests_taps_is_known(made: Callable[..., Made]) -> None:
-    """It is undone before the guest ends; namespaces after it."""
+def test_resources_on_the_taps_of_a_guest_depend_on_the_guest(made: Callable[..., Made]) -> None:
+    """Undo them before the guest stops, and namespaces after it."""
     lab = made(*forwarder())
     carried = dependents(lab.values(), ["vm:dut"])
     assert {"tap:t.p0", "address:t.p0", "mtu:west", "card:dut.eth0"} <= carried
@@ -315,10 +319,10 @@ def test_what_stands_on_a_guests_taps_is_known(made: Callable[..., Made]) -> Non
         ([3], 8, PinGuest("dut", (3, 3), ())),
     ],
 )
-def test_pins_keep_guests_off_the_first_cpu(
+def test_automatic_pins_keep_vcpus_off_the_first_cpu(
     made: Callable[..., Made], pin: object, cpus: int, expected: PinGuest
 ) -> None:
-    """What is written stands; auto takes the CPUs in order, and what is left carries frames."""
+    """Keep written pins; assign CPUs in order with auto, and leave the rest to frames."""
     lab = made(*forwarder(pin=pin), cpus=cpus)
     assert lab["pin:dut"].actions == (expected,)
     wanted = [" ".join(map(str, expected.vcpus)), ",".join(map(str, expected.carriers))]
@@ -326,10 +330,10 @@ def test_pins_keep_guests_off_the_first_cpu(
 
 
 @pytest.mark.parametrize(("pin", "vcpus"), [("none", ()), ("auto", (1, 2)), ([3], (3, 3))])
-def test_what_carries_frames_has_cpus_of_its_own_where_they_are_written(
+def test_pin_io_pins_vhost_threads_to_the_configured_cpus(
     made: Callable[..., Made], pin: object, vcpus: tuple[int, ...]
 ) -> None:
-    """A study puts the vhost threads beside its virtual CPUs, or apart from them; that is read back."""
+    """Place the vhost threads on the virtual CPUs' CPUs, or on others, and read them back."""
     lab = made(*forwarder(pin=pin, pin_io=[5, 4]), cpus=8)
     assert lab["pin:dut"].actions == (PinGuest("dut", vcpus, (5, 4)),)
     assert lab["pin:dut"].expect[-1].expected == "4,5"
@@ -344,10 +348,8 @@ TOGETHER = (("a", "b", "c", "v", "w", "x"), ("v", "g", "n", "m"), ("g", "n", "m"
 
 
 @given(data=st.data())
-def test_any_lab_with_guests_is_ordered_and_every_guest_starts_before_its_inside(
-    make_lab: MakeLab, data: st.DataObject
-) -> None:
-    """Needs come first; what is on a guest's kernel needs the guest; composing again gives the same."""
+def test_every_guest_starts_before_the_resources_inside_it(make_lab: MakeLab, data: st.DataObject) -> None:
+    """Order requirements first, include the guest of a kernel, and give the same result twice."""
     links: dict[str, object] = {}
     for number in range(data.draw(st.integers(1, 4))):
         group = data.draw(st.sampled_from(TOGETHER))
@@ -366,8 +368,8 @@ def test_any_lab_with_guests_is_ordered_and_every_guest_starts_before_its_inside
     assert compose(lab, cpus=4) == resources
 
 
-def test_pairs_are_sent_between_at_the_same_time_through_guests_of_their_own(make_lab: MakeLab) -> None:
-    """Two guests side by side: each pair has its ways, all from one kernel, each end with a CPU of its own."""
+def test_pairs_of_ports_are_measured_concurrently_through_separate_guests(make_lab: MakeLab) -> None:
+    """Check two guests: each pair has its own paths on one kernel, with a CPU per end."""
     lab = side_by_side(make_lab)
     measure = Latency.model_validate(SIDE_BY_SIDE | {"direction": "both-ways"})
     found = ways(lab, make_topology(lab), measure)
@@ -377,8 +379,8 @@ def test_pairs_are_sent_between_at_the_same_time_through_guests_of_their_own(mak
     assert len(set(place(found, range(12)).senders.values())) == 4
 
 
-def test_pairs_do_not_share_a_port(make_lab: MakeLab) -> None:
-    """No port could say which guest a frame came from."""
+def test_two_pairs_on_one_port_are_refused(make_lab: MakeLab) -> None:
+    """Refuse them, because no port could show which guest sent a frame."""
     lab = side_by_side(make_lab)
     measure = Latency.model_validate(SIDE_BY_SIDE | {"pairs": [{"from": "t.p2", "to": "t.p1"}]})
     with pytest.raises(InputError):

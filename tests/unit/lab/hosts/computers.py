@@ -1,4 +1,4 @@
-"""Computers with their processors and cards, as facts."""
+"""Facts of computers with processors and NICs."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ SERVER = ProcessorFacts(
     idle_driver="intel_idle",
     idle_states=(IdleState(name="POLL", exit_latency_ns=0), IdleState(name="C6", exit_latency_ns=133_000)),
 )
-"""Two sockets whose CPUs are numbered in turn, two threads a core."""
+"""Two sockets with alternating CPU numbers, two threads per core."""
 
 
 CARD = InterfaceFact(
@@ -37,5 +37,5 @@ READY = ProcessorFacts(online="0-3", governors={"performance": "0-3"}, turbo=Fal
 
 
 def facts(processors: ProcessorFacts = SERVER, *cards: InterfaceFact, daemons: tuple[str, ...] = ()) -> Facts:
-    """Return what a host is."""
+    """Return the facts of a host."""
     return replace(ANY_HOST, processors=processors, interfaces=cards, daemons=daemons)

@@ -1,4 +1,4 @@
-"""How ready a computer is: what disturbs figures, which CPUs come first, and what a lab sets of it."""
+"""Host readiness: conditions that disturb figures, the order of CPUs, and settings of the lab."""
 
 from dataclasses import replace
 
@@ -37,8 +37,8 @@ def setup(host: str = "{}", processors: str = "{}") -> Setup:
     return Resolver(parse(LAB.replace("HOST", host).replace("PROCESSORS", processors), "lab.yaml")).setup({})
 
 
-def test_what_disturbs_a_measurement_is_told_with_what_to_do() -> None:
-    """Frequency, sleep, interrupts that move, a daemon on the card, pause frames, the far node."""
+def test_conditions_that_disturb_measurements_are_reported_with_advice() -> None:
+    """Report frequency, C-states, moving interrupts, a managing daemon, pause frames, and the remote node."""
     found = concerns(facts(SERVER, CARD, daemons=("irqbalance",)), ["enp1s0f0"], [1, 2])
     said = in_words(found)
     for text in (
@@ -54,8 +54,8 @@ def test_what_disturbs_a_measurement_is_told_with_what_to_do() -> None:
     assert all(EN.said.advise(one) for one in found)
 
 
-def test_a_computer_without_cards_in_the_lab_minds_no_interrupts() -> None:
-    """Labs of namespaces have none; one that is set well minds nothing."""
+def test_host_without_nics_in_the_lab_has_no_interrupt_issue() -> None:
+    """Report nothing for a well-configured lab of namespaces."""
     assert [one.subject for one in concerns(facts(SERVER, CARD, daemons=("irqbalance",)), [])] == [
         "cpu-frequency",
         "turbo",
@@ -65,8 +65,8 @@ def test_a_computer_without_cards_in_the_lab_minds_no_interrupts() -> None:
     assert concerns(facts(ProcessorFacts(online="0-1")), ["eth0"]) == ()
 
 
-def test_cpus_near_the_card_come_first_and_second_threads_last() -> None:
-    """One thread of each core of the card's node, their second threads, then the other node likewise."""
+def test_cpus_on_the_numa_node_of_the_nic_come_first_and_sibling_threads_last() -> None:
+    """List one thread per core of the NIC's node, their second threads, then the other node likewise."""
     assert cpu_order(SERVER, 1) == (1, 3, 5, 7, 0, 2, 4, 6)
     assert cpu_order(SERVER, None) == (0, 1, 2, 3, 4, 5, 6, 7)
     assert cpu_order(ProcessorFacts(online="0,2-3", cores=("0,2", "3")), None) == (0, 3, 2)
@@ -75,15 +75,15 @@ def test_cpus_near_the_card_come_first_and_second_threads_last() -> None:
     assert node_of(facts(replace(SERVER, nodes={"0": "0-7"}), CARD), "enp1s0f0") is None
 
 
-def test_sender_and_receiver_run_at_the_node_of_their_card() -> None:
-    """The best CPUs go to the generator first."""
+def test_sender_and_receiver_run_on_the_numa_node_of_their_nic() -> None:
+    """Give the best CPUs to the generator first."""
     found = placement_of(setup(), "rate", cpu_order(SERVER, 1))
     assert found is not None
     assert (found.senders, found.receivers) == ({"tester.enp1s0f0": 1}, {"tester.enp1s0f1": 3})
 
 
-def test_a_trial_is_marked_by_each_host_that_is_not_ready() -> None:
-    """With its name; what the lab itself sets is no concern of it."""
+def test_trial_gets_one_warning_per_unready_host_except_about_settings_of_the_lab() -> None:
+    """Name the host; ignore what the lab itself sets."""
     known = {"tester": facts(SERVER, replace(CARD, manager=None, pause={})), "dut": facts(READY)}
     placement = placement_of(setup(), "rate", (0, 1))
     (warning,) = host_warnings(setup().lab, known, placement)
@@ -97,8 +97,8 @@ def test_a_trial_is_marked_by_each_host_that_is_not_ready() -> None:
     assert host_warnings(tuned, {}, placement) == ()
 
 
-def test_coalescing_and_pause_frames_are_set_read_back_and_put_back() -> None:
-    """With ethtool's words, the original of each kept, and a carrier that is waited for."""
+def test_coalescing_and_pause_frames_are_set_read_back_and_restored() -> None:
+    """Use ethtool, keep the original of each setting, and wait for the carrier."""
     lab = setup("{coalesce: {rx_usecs: 0, adaptive_rx: off}, pause: {autoneg: off, rx: off, tx: off}}").lab
     made = {resource.key: resource for resource in compose(lab)}
     coalesce, pause = made["coalesce:tester.enp1s0f0"], made["pause:tester.enp1s0f0"]
@@ -113,8 +113,8 @@ def test_coalescing_and_pause_frames_are_set_read_back_and_put_back() -> None:
     assert "pause:tester.enp1s0f1" in made
 
 
-def test_what_ethtool_shows_of_a_card_is_read_as_words_that_set_it() -> None:
-    """Its one line of two switches too; a card that lacks a setting shows none."""
+def test_ethtool_output_is_parsed_into_the_arguments_that_set_the_same_values() -> None:
+    """Parse the line with two settings, too; return nothing for a NIC without a setting."""
     shown = "Coalesce parameters for eth0:\nAdaptive RX: on  TX: off\nrx-usecs: 3\nrx-frames: n/a\n"
     words = ("rx-usecs", "adaptive-rx", "adaptive-tx")
     how = CardSettings(tuple((word, word) for word in words))
@@ -124,8 +124,8 @@ def test_what_ethtool_shows_of_a_card_is_read_as_words_that_set_it() -> None:
     assert value_shown(CardSettings((("rx", "RX"), ("tx", "TX"))), paused) == "rx on tx off"
 
 
-def test_governor_and_turbo_belong_to_the_computer() -> None:
-    """They are set by its own agent, and change no guest."""
+def test_governor_and_turbo_are_set_by_the_hosts_own_agent() -> None:
+    """Set them by the host's own agent, and restart no guest."""
     made = {
         resource.key: resource
         for resource in compose(setup(processors="{governor: performance, turbo: off}").lab)
@@ -152,8 +152,8 @@ def test_governor_and_turbo_belong_to_the_computer() -> None:
         ("{pause: {rx: off}}", "{}", "enp1s0f0 on tester does not support pause frames"),
     ],
 )
-def test_what_a_host_cannot_set_is_told_before_anything_runs(host: str, processors: str, said: str) -> None:
-    """A virtual machine sets no frequency; a card has some settings."""
+def test_unsupported_host_setting_is_reported_before_the_run(host: str, processors: str, said: str) -> None:
+    """Report that a virtual machine sets no frequency, and that a NIC lacks a setting."""
     there = facts(
         ProcessorFacts(online="0-1"), replace(CARD, pause={}), replace(CARD, name="enp1s0f1", pause={})
     )
@@ -162,8 +162,8 @@ def test_what_a_host_cannot_set_is_told_before_anything_runs(host: str, processo
     assert said in in_words([reason for reason in reasons if reason])
 
 
-def test_a_governor_that_the_kernel_has_is_not_lacking() -> None:
-    """Nor turbo, a setting of the card, or pause frames."""
+def test_supported_governor_and_nic_settings_are_not_reported_as_unmet() -> None:
+    """Check turbo, a NIC setting and pause frames, too."""
     here = replace(ANY_HOST, hosts={"tester": facts(SERVER, CARD, replace(CARD, name="enp1s0f1"))})
     lab = setup("{coalesce: {rx_usecs: 3}, pause: {rx: off}}", "{governor: performance, turbo: off}").lab
     kinds = ("governor", "turbo", "coalescing", "pause")
@@ -172,8 +172,8 @@ def test_a_governor_that_the_kernel_has_is_not_lacking() -> None:
     ] * 6
 
 
-def test_a_guest_is_pinned_near_the_card_of_its_host() -> None:
-    """With `pin: auto`, on CPUs of the card's node; its own ones first."""
+def test_guest_with_automatic_pins_runs_on_cpus_near_the_nic_of_its_host() -> None:
+    """Place `pin: auto` on CPUs of the NIC's node, its own ones first."""
     text = """
 lab:
   machines:

@@ -1,4 +1,4 @@
-"""What a parent does for its guests' traffic: on which of its cards, in which order, and where it cannot."""
+"""Host settings for a guest's traffic: the NIC of the parent, the order, and impossible cases."""
 
 from collections.abc import Callable, Mapping
 
@@ -23,7 +23,7 @@ CABLE = {"lan": {"ends": ["here.eth7", "there.eth8"], "cable": True}, "down": ["
 
 
 def on_a_guest(make_lab: MakeLab, host: object, **outer: object) -> Lab:
-    """Return a lab whose guest has a guest, whose frames pass the card of the first."""
+    """Return a lab whose guest has a guest, whose frames pass the NIC of the first."""
     machines = {
         "near": "none",
         "outer": {"kind": "vm", "cpus": 4, **outer},
@@ -33,7 +33,7 @@ def on_a_guest(make_lab: MakeLab, host: object, **outer: object) -> Lab:
 
 
 def on_this_computer(make_lab: MakeLab, host: object) -> Lab:
-    """Return a lab with a guest behind a card of this computer, which has a cable."""
+    """Return a lab with a guest behind a cabled NIC of the local host."""
     machines = {
         "here": {"kind": "host"},
         "there": {"kind": "host", "ssh": "root@there"},
@@ -48,15 +48,15 @@ def made(lab: Lab) -> dict[str, Resource]:
 
 
 def senses(lab: Lab) -> list[str]:
-    """Return the choices of a lab that do not go together."""
+    """Return the conflicting settings of a lab."""
     return [in_words(each) for each in lab_needs(lab) if isinstance(each, Conflict)]
 
 
 @pytest.mark.parametrize(("make", "card"), [(on_a_guest, "outer.eth0"), (on_this_computer, "here.eth7")])
-def test_interrupts_are_those_of_the_parents_card_after_its_queues(
+def test_interrupt_affinity_of_the_parents_nic_is_set_after_its_queues(
     make_lab: MakeLab, make: Callable[..., Lab], card: str
 ) -> None:
-    """A card that gets other queues moves its interrupts itself."""
+    """Set them last, because a change of queues moves interrupts."""
     lab = make(make_lab, {"queues": 4, "irq_cpus": [2, 3]})
     assert traffic_cards(lab, "inner") == (card,)
     interrupts = made(lab)[f"interrupts:{card}"]
@@ -67,8 +67,8 @@ def test_interrupts_are_those_of_the_parents_card_after_its_queues(
     assert senses(lab) == []
 
 
-def test_a_card_that_was_there_gets_its_own_queues_back(make_lab: MakeLab) -> None:
-    """The original is read before the first change, and later levels keep it."""
+def test_queues_of_an_existing_nic_are_restored_to_their_original_number(make_lab: MakeLab) -> None:
+    """Read the original before the first change, and keep it at later levels."""
     two, four = (made(on_this_computer(make_lab, {"queues": n}))["queues:here.eth7"] for n in (2, 4))
     (run,) = two.actions
     assert isinstance(run, Run)
@@ -77,8 +77,8 @@ def test_a_card_that_was_there_gets_its_own_queues_back(make_lab: MakeLab) -> No
     assert difference((two,), (four,)).in_place == {"queues:here.eth7"}
 
 
-def test_other_queues_move_no_guest_and_do_the_interrupts_again(make_lab: MakeLab) -> None:
-    """Only what is held changes."""
+def test_queue_change_restarts_no_guest_and_resets_the_interrupt_affinity(make_lab: MakeLab) -> None:
+    """Change only held resources."""
     before, after = (
         compose(on_a_guest(make_lab, {"queues": queues, "irq_cpus": [1]}, cpus=4)) for queues in (2, 4)
     )
@@ -87,8 +87,8 @@ def test_other_queues_move_no_guest_and_do_the_interrupts_again(make_lab: MakeLa
     assert change.undo == ()
 
 
-def test_no_card_carries_the_frames_of_a_tap(make_lab: MakeLab) -> None:
-    """A namespace's port is the tap itself."""
+def test_host_settings_of_a_guest_with_only_a_tap_are_refused(make_lab: MakeLab) -> None:
+    """Report that the port of a namespace is the tap itself."""
     machines = {"near": "none", "dut": {"kind": "vm", "host": {"irq_cpus": [0]}}}
     lab = make_lab(machines, {"lan": ["near.p0", "dut.eth0"]})
     (seen,) = senses(lab)
@@ -96,15 +96,15 @@ def test_no_card_carries_the_frames_of_a_tap(make_lab: MakeLab) -> None:
     assert not any(key.startswith("interrupts:") for key in made(lab))
 
 
-def test_more_queues_than_a_guests_card_has_are_told(make_lab: MakeLab) -> None:
-    """The card is made before, with what its machine says."""
+def test_more_queues_than_the_nic_of_the_parent_has_are_refused(make_lab: MakeLab) -> None:
+    """Report the remedy: the parent's NIC is created with the queues of its machine."""
     (seen,) = senses(on_a_guest(make_lab, {"queues": 4}, cpus=1))
     told = "4 queue pairs are requested, but outer.eth0 has only 1; increase `queues` of outer"
     assert seen == f"host of machine inner: {told}"
 
 
-def test_two_guests_behind_a_card_cannot_ask_for_different_things(make_lab: MakeLab) -> None:
-    """It has one setting; one that is silent agrees."""
+def test_two_guests_behind_one_nic_need_the_same_host_settings(make_lab: MakeLab) -> None:
+    """Accept a guest without the setting."""
     machines = {
         "near": "none",
         "outer": {"kind": "vm", "cpus": 2},
@@ -119,13 +119,13 @@ def test_two_guests_behind_a_card_cannot_ask_for_different_things(make_lab: Make
     assert tunings(make_lab(machines, links)) == {"outer.eth0": HostTuning(queues=1)}
 
 
-def test_cpus_are_listed_as_the_kernel_does() -> None:
-    """So that what is read back can be compared with what was written."""
+def test_cpu_lists_are_written_as_ranges_as_in_the_kernel() -> None:
+    """Use the kernel's form, so that the read-back is comparable."""
     assert cpu_ranges((5, 1, 0, 2, 2)) == "0-2,5"
 
 
 def sending_host(make_lab: MakeLab, host: object, inner: object = None, *, cable: bool = True) -> Lab:
-    """Return a lab in which another computer sends by a cable to this one, behind whose card a guest is."""
+    """Return a lab in which a remote host sends by a cable to the local one, behind whose NIC a guest is."""
     machines = {
         "there": {"kind": "host", "ssh": "root@there"},
         "here": {"kind": "host", "host": host},
@@ -135,8 +135,8 @@ def sending_host(make_lab: MakeLab, host: object, inner: object = None, *, cable
     return make_lab(machines, links)
 
 
-def test_a_computers_own_cards_are_those_with_a_cable(make_lab: MakeLab) -> None:
-    """Queues and interrupts are set there, read back, and put back; the other end is nobody's business here."""
+def test_host_settings_apply_to_the_cabled_nics_of_a_host(make_lab: MakeLab) -> None:
+    """Set, read back and restore them; leave the other end alone."""
     lab = sending_host(make_lab, {"queues": 4, "irq_cpus": [0, 1]})
     assert tuned_cards(lab, "here") == ("here.eth7",)
     found = made(lab)
@@ -155,16 +155,16 @@ def test_a_computers_own_cards_are_those_with_a_cable(make_lab: MakeLab) -> None
     }
 
 
-def test_a_computer_without_a_cable_has_no_card_to_set(make_lab: MakeLab) -> None:
-    """The error says so, and what to do."""
+def test_host_settings_without_a_cable_are_refused_with_a_remedy(make_lab: MakeLab) -> None:
+    """Report the missing NIC and the remedy."""
     (told,) = senses(sending_host(make_lab, {"queues": 2}, cable=False))
     assert told.startswith(
         "host of machine here: no cabled link ends at here, so it has no NIC in this lab; add a link"
     )
 
 
-def test_a_computer_and_a_guest_behind_its_card_must_agree(make_lab: MakeLab) -> None:
-    """The card is one."""
+def test_host_and_guest_behind_one_nic_need_the_same_settings(make_lab: MakeLab) -> None:
+    """Refuse different values for the same NIC."""
     lab = sending_host(make_lab, {"queues": 2}, {"queues": 2})
     assert tunings(lab) == {"here.eth7": HostTuning(queues=2)}
     with pytest.raises(
@@ -173,8 +173,8 @@ def test_a_computer_and_a_guest_behind_its_card_must_agree(make_lab: MakeLab) ->
         tunings(sending_host(make_lab, {"queues": 2}, {"queues": 4}))
 
 
-def test_queues_of_a_computer_and_interrupts_of_its_guest_go_together(make_lab: MakeLab) -> None:
-    """One factor sets the queues of all machines, another the interrupts of the one that forwards."""
+def test_queues_of_a_host_and_interrupts_of_its_guest_are_combined(make_lab: MakeLab) -> None:
+    """Set queues of all machines by one factor, and interrupts of the forwarder by another."""
     lab = sending_host(make_lab, {"queues": 4}, {"queues": 4, "irq_cpus": [0]})
     assert tunings(lab) == {"here.eth7": HostTuning(queues=4, irq_cpus=(0,))}
     assert made(lab)["interrupts:here.eth7"].actions == (SpreadInterrupts("eth7", (0,), 4),)

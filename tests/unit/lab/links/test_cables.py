@@ -1,4 +1,4 @@
-"""Cables between hosts: what is there stays, what is set is put back, and real hosts' kernels make it."""
+"""Cables between hosts: existing interfaces stay, settings are restored, and the hosts' kernels apply them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ FACTS = Facts(
 
 @pytest.fixture
 def cabled(make_lab: MakeLab) -> Callable[..., Lab]:
-    """Give a maker of two hosts, this computer and another, with a cable between them."""
+    """Provide a maker of two hosts, the local one and a remote one, with a cable between them."""
 
     def make(**link: object) -> Lab:
         machines = {"here": {"kind": "host"}, "pc6": {"kind": "host", "ssh": "root@pc6"}}
@@ -38,8 +38,8 @@ def by_key(lab: Lab) -> dict[str, Resource]:
     return {resource.key: resource for resource in compose(lab)}
 
 
-def test_nothing_is_made_for_a_cable(cabled: Callable[..., Lab]) -> None:
-    """Its interfaces must be up already: that is read back, and nothing brings them up or takes them down."""
+def test_no_interface_is_created_or_brought_up_for_a_cable(cabled: Callable[..., Lab]) -> None:
+    """Read back that its interfaces are up; bring none up or down."""
     found = by_key(cabled())
     assert found["cable:pc6.eth0"].actions == ()
     assert [one.what for one in found["cable:pc6.eth0"].expect] == ["carrier of pc6.eth0"]
@@ -47,8 +47,10 @@ def test_nothing_is_made_for_a_cable(cabled: Callable[..., Lab]) -> None:
     assert not any(argv[:3] == ("ip", "link", "add") or argv[-1] in ("up", "down") for argv in words)
 
 
-def test_each_host_sets_its_own_end_and_puts_the_original_back(cabled: Callable[..., Lab]) -> None:
-    """MTU and offloads are read before they are changed; another level keeps the first original."""
+def test_each_host_sets_mtu_and_offloads_of_its_end_and_restores_the_originals(
+    cabled: Callable[..., Lab],
+) -> None:
+    """Read the originals first, and keep the first ones at later levels."""
     found = by_key(cabled(mtu=9000, offload={"tso": "off"}))
     assert [found[key].kernel for key in ("mtu:lan:here.lan0", "mtu:lan:pc6.eth0")] == ["", "pc6"]
     (run,) = found["mtu:lan:pc6.eth0"].actions
@@ -63,8 +65,10 @@ def test_each_host_sets_its_own_end_and_puts_the_original_back(cabled: Callable[
     assert change.in_place == {"mtu:lan:here.lan0", "mtu:lan:pc6.eth0"}
 
 
-def test_an_address_is_added_beside_those_that_are_there(cabled: Callable[..., Lab]) -> None:
-    """Only ours must be seen, and only ours is taken away."""
+def test_test_address_is_added_to_the_existing_addresses_of_a_cabled_interface(
+    cabled: Callable[..., Lab],
+) -> None:
+    """Check and remove only the added address."""
     address = by_key(cabled())["address:pc6.eth0"]
     assert address.expect[0].reading.how == HasAddress("eth0", "198.18.0.2/24")
     (run,) = address.actions
@@ -73,8 +77,8 @@ def test_an_address_is_added_beside_those_that_are_there(cabled: Callable[..., L
     assert run.undo.argv == ("ip", "addr", "flush", "to", "198.18.0.2/32", "dev", "eth0")
 
 
-def test_a_vlan_on_a_cable_is_an_interface_of_its_own(cabled: Callable[..., Lab]) -> None:
-    """It is made on each host and removed again; its MTU is set after that of the card below."""
+def test_vlan_on_a_cable_is_a_separate_interface(cabled: Callable[..., Lab]) -> None:
+    """Create it on each host and remove it again; set its MTU after that of the NIC."""
     found = by_key(cabled(vlan=100, mtu=9000))
     runs = [run.do.argv[4] for run in found["mtu:lan:pc6.eth0"].actions if isinstance(run, Run)]
     assert runs == ["eth0", "eth0.100"]
@@ -85,8 +89,8 @@ def test_a_vlan_on_a_cable_is_an_interface_of_its_own(cabled: Callable[..., Lab]
     assert add.undo is not None
 
 
-def test_the_qdisc_of_a_card_comes_back(cabled: Callable[..., Lab]) -> None:
-    """Which it had is read first; a veth has none."""
+def test_original_qdisc_of_a_nic_is_restored(cabled: Callable[..., Lab]) -> None:
+    """Read the original first; a veth has none."""
     shape = {"at": "pc6.eth0", "qdisc": "tbf", "rate": "100Mbit"}
     resource = by_key(cabled(shape=shape))["qdisc:pc6.eth0"]
     run = resource.actions[0]
@@ -97,16 +101,16 @@ def test_the_qdisc_of_a_card_comes_back(cabled: Callable[..., Lab]) -> None:
     assert resource.kernel == "pc6"
 
 
-def test_the_interface_must_be_there(cabled: Callable[..., Lab]) -> None:
-    """On this computer; what the other host has is seen when it is reached."""
+def test_missing_interface_of_a_cable_is_reported(cabled: Callable[..., Lab]) -> None:
+    """Check the local interface; the remote one is checked when the host is reached."""
     setup = Setup(cabled(), {})
     assert missing(needs(setup), FACTS) is None
     told = missing(needs(setup), replace(FACTS, interfaces=()))
     assert told == "port here.lan0: this host has no interface lan0, and no other interface either"
 
 
-def test_a_cable_may_not_be_what_the_connection_to_its_host_hangs_on(cabled: Callable[..., Lab]) -> None:
-    """On neither end: the run, or its user, would be cut off."""
+def test_cable_on_an_interface_that_carries_the_ssh_connection_is_refused(cabled: Callable[..., Lab]) -> None:
+    """Refuse it at either end, because it would cut off the run or its user."""
     setup = Setup(cabled(), {})
     told = missing(needs(setup), replace(FACTS, control_interfaces=("lan0",)))
     assert told is not None

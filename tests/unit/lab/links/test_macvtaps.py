@@ -1,4 +1,4 @@
-"""Macvtaps on a port of their guests' parent: nothing is between, and what cannot be reached is said."""
+"""Macvtaps directly on a port of their guests' parent, and their unreachable peers."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,7 +21,7 @@ MACVTAP: dict[str, object] = {"kind": "vm", "on": "pc", "nic": "macvtap"}
 
 
 def on_host(make_lab: MakeLab, *guests: dict[str, object], port: str = "eth1", **lan: object) -> Lab:
-    """Return a host with a cable, and guests that are joined to its port."""
+    """Return a host with a cable, and guests connected to its port."""
     machines: dict[str, object] = {"far": {"kind": "host"}, "pc": {"kind": "host", "ssh": "pc"}}
     machines |= {f"g{number}": guest for number, guest in enumerate(guests)}
     cable = {"ends": ["far.lan0", f"pc.{port}"], "cable": True, **lan}
@@ -39,8 +39,8 @@ def typed(resource: Resource) -> list[str]:
     return [" ".join(action.do.argv) for action in resource.actions if isinstance(action, Run)]
 
 
-def test_a_macvtap_is_on_the_hosts_port_itself(make_lab: MakeLab) -> None:
-    """No bridge and no pair is between; it is read back that it is there, and how."""
+def test_macvtap_is_created_directly_on_the_hosts_port(make_lab: MakeLab) -> None:
+    """Read it back; use no bridge and no veth pair."""
     found = made(on_host(make_lab, MACVTAP))
     assert not any(key.startswith(("bridge:", "member:", "veth:", "side:")) for key in found)
     macvtap = found["macvtap:g0.eth0"]
@@ -57,15 +57,15 @@ def test_a_macvtap_is_on_the_hosts_port_itself(make_lab: MakeLab) -> None:
     }
 
 
-def test_with_a_vlan_it_is_on_the_vlans_interface(make_lab: MakeLab) -> None:
-    """Frames of the guest are tagged as its host's are."""
+def test_macvtap_with_a_vlan_is_created_on_the_vlan_interface(make_lab: MakeLab) -> None:
+    """Tag the frames of the guest like those of its host."""
     found = made(on_host(make_lab, MACVTAP, vlan=100))
     assert typed(found["macvtap:g0.eth0"])[0].startswith("ip link add link eth1.100 name m-g0.eth0")
     assert found["macvtap:g0.eth0"].needs == ("vlan:pc.eth1",)
 
 
-def test_several_share_a_port_and_one_that_bridges_needs_one_of_its_own(make_lab: MakeLab) -> None:
-    """Among others a macvtap gets only frames to its own address."""
+def test_macvtaps_share_a_port_unless_one_of_their_guests_is_a_bridge(make_lab: MakeLab) -> None:
+    """Give a bridging guest a separate port, because a macvtap receives only frames to its own address."""
     lab = on_host(make_lab, MACVTAP, MACVTAP)
     assert all(typed(made(lab)[f"macvtap:g{n}.eth0"])[0].endswith("mode bridge") for n in (0, 1))
     (told,) = [
@@ -77,18 +77,18 @@ def test_several_share_a_port_and_one_that_bridges_needs_one_of_its_own(make_lab
     assert told.startswith(f"`forward: bridge` on machine g1: {seen}")
 
 
-def test_beside_another_card_it_is_on_the_bridge_that_this_one_needs(make_lab: MakeLab) -> None:
-    """A port is on a bridge or carries macvtaps."""
+def test_macvtap_with_another_nic_type_on_the_port_is_connected_to_the_bridge(make_lab: MakeLab) -> None:
+    """Allow either a bridge or macvtaps on a port."""
     found = made(on_host(make_lab, MACVTAP, {**MACVTAP, "nic": "virtio-net"}))
     assert "bridge:pc.iolab-br0" in found
     assert typed(found["macvtap:g0.eth0"])[0].startswith("ip link add dev l-g0.eth0 type veth peer")
 
 
 @pytest.mark.parametrize(("source", "target"), [("pc", "g0"), ("g0", "pc")])
-def test_a_host_does_not_reach_its_own_guest_by_a_macvtap(
+def test_stream_between_a_host_and_a_guest_whose_macvtap_is_on_that_host_is_refused(
     make_lab: MakeLab, source: str, target: str
 ) -> None:
-    """The kernel passes nothing between a macvtap and the stack below; the far host is reached."""
+    """Report it, because the kernel passes nothing between a macvtap and the stack below."""
     lab = on_host(make_lab, MACVTAP)
     reached = Stream.model_validate({"kind": "stream", "from": "far", "to": "g0"})
     assert needs(Setup(lab, {"tcp": reached}))

@@ -1,4 +1,4 @@
-"""The pacer as a part of a wire: what is sent, what is read back, and what changes in place."""
+"""The pacer as a part of an emulated link: its request, its read-back, and its changes in place."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ CLASSES = {
 
 
 def paced(at: str = "far.eth0", **keys: object) -> Lab:
-    """Return a lab of one link with a pacer at a port."""
+    """Return a lab of one link with a pacer on a port."""
     shape = {"at": at, "qdisc": "pacer", "rate": "600Mbit", **keys}
     link = Link.model_validate(
         {"ends": ["near.eth0", "far.eth0"], "shape": shape, "wire": keys.pop("wire", None)}
@@ -33,7 +33,7 @@ def paced(at: str = "far.eth0", **keys: object) -> Lab:
 
 
 def ways(lab: Lab) -> list[list[dict[str, Any]]]:
-    """Return what the agent is asked to do to the frames of each way."""
+    """Return the requested stages of each direction."""
     (resource,) = [one for one in compose(lab) if one.key == "impairments:path"]
     (action,) = resource.actions
     assert isinstance(action, ImpairWire)
@@ -42,8 +42,8 @@ def ways(lab: Lab) -> list[list[dict[str, Any]]]:
     return [way["impairments"] for way in params["ways"]]
 
 
-def test_the_pacer_is_the_first_stage_of_the_way_from_its_port() -> None:
-    """A link without a wire becomes one; frames come apart, so that each can be spaced."""
+def test_pacer_is_the_first_stage_in_the_direction_away_from_its_port() -> None:
+    """Turn a link without a wire into one; segment GSO frames, so that each can be spaced."""
     there, back = ways(paced(classes=CLASSES, default="g1", limit="1M"))
     assert there == []
     queue = {"kind": "bytes", "bytes": 1 << 20}
@@ -62,8 +62,8 @@ def test_the_pacer_is_the_first_stage_of_the_way_from_its_port() -> None:
     assert start.apart
 
 
-def test_without_classes_all_frames_are_of_one() -> None:
-    """It has the whole rate."""
+def test_pacer_without_classes_sends_all_frames_at_the_whole_rate() -> None:
+    """Give it the whole rate."""
     (stage,), _ = ways(paced("near.eth0"))
     assert (stage["default"], stage["filters"]) == (0, [])
     assert stage["classes"] == [
@@ -71,24 +71,24 @@ def test_without_classes_all_frames_are_of_one() -> None:
     ]
 
 
-def test_a_burst_is_of_the_port() -> None:
-    """Without one the agent loses nothing of the rate."""
+def test_burst_applies_to_the_port_and_is_optional() -> None:
+    """Lose nothing of the rate without a burst."""
     (bounded,), _ = ways(paced("near.eth0", burst="3036"))
     (free,), _ = ways(paced("near.eth0"))
     assert bounded["burst_bytes"] == 3036
     assert "burst_bytes" not in free
 
 
-def test_another_rate_changes_the_pacer_and_nothing_else() -> None:
-    """The lab stands; no qdisc of the kernel is set."""
+def test_rate_change_affects_only_the_pacer() -> None:
+    """Keep the lab, and set no qdisc of the kernel."""
     first, second = compose(paced()), compose(paced(classes=CLASSES))
     change = difference(first, second)
     assert ([one.key for one in change.undo], [one.key for one in change.do]) == ([], ["impairments:path"])
     assert not any(one.key.startswith(("qdisc:", "veth:")) for one in first)
 
 
-def test_the_agent_must_say_that_it_spaces_as_asked() -> None:
-    """Another rate in its answer is a difference."""
+def test_pacer_settings_are_read_back_from_the_agent() -> None:
+    """Report a different rate in the agent's answer as a mismatch."""
     (resource,) = [one for one in compose(paced(classes=CLASSES)) if one.key == "impairments:path"]
     expected = resource.expect[-1].expected
     stage = json.loads(expected)
@@ -97,8 +97,8 @@ def test_the_agent_must_say_that_it_spaces_as_asked() -> None:
     assert value_shown(PacedWay(0), json.dumps({"does": [[], [stage]]})) is None
 
 
-def test_a_pacer_needs_taps_and_room_for_the_queues_of_its_classes() -> None:
-    """No qdisc of the kernel, and no filter."""
+def test_pacer_needs_taps_and_memory_for_its_class_queues() -> None:
+    """Require no qdisc and no filter of the kernel."""
     wanted = [one for one in lab_needs(paced(classes=CLASSES, limit="1M")) if isinstance(one, Need)]
     names = {(one.kind, one.name) for one in wanted}
     memory = next(int(name) for kind, name in names if kind is NeedKind.MEMORY)
@@ -106,8 +106,8 @@ def test_a_pacer_needs_taps_and_room_for_the_queues_of_its_classes() -> None:
     assert {name for kind, name in names if kind is NeedKind.FEATURE} == {"link:tun"}
 
 
-def test_frames_in_the_queue_of_a_pacer_are_waited_for() -> None:
-    """1000 frames of 1518 bytes take 121 ms at 100 Mbit/s; a limit in bytes is that limit."""
+def test_wait_for_queued_frames_covers_a_full_pacer_queue() -> None:
+    """Wait 121 ms for 1000 frames of 1518 bytes at 100 Mbit/s; use a limit in bytes as it is."""
     text = """
 lab:
   machines: {near: {kind: netns}, far: {kind: netns}}

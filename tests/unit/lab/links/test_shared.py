@@ -1,4 +1,4 @@
-"""Links whose ends are macvlans or ipvlans: what is made, what they need, and what cannot be."""
+"""Links with macvlan or ipvlan ends: their commands, requirements, and conflicts."""
 
 from collections.abc import Callable, Mapping
 
@@ -32,7 +32,7 @@ def pair(make_lab: MakeLab, forward: str = "none", **link: object) -> Lab:
 
 
 def on_port(make_lab: MakeLab, pc: str = "none", **pods: object) -> Lab:
-    """Return two namespaces on the port of their parent, which has another one outside."""
+    """Return two namespaces on the port of their parent, which is connected to an external machine."""
     links = {
         "cable": ["outside.eth0", "pc.eth0"],
         "pods": {"ends": ["pc.eth0", "a.eth0", "b.eth0"], "join": "macvlan", **pods},
@@ -47,7 +47,7 @@ def typed(lab: Lab, key: str) -> list[str]:
 
 
 def said(lab: Lab) -> str:
-    """Return what is lacking whatever a computer has."""
+    """Return the requirements that no computer can meet."""
     return "; ".join(in_words(one) for one in lab_needs(lab) if isinstance(one, UnmetRequirement))
 
 
@@ -59,10 +59,10 @@ def said(lab: Lab) -> str:
         ("ipvlan", "l3s", "type ipvlan mode l3s"),
     ],
 )
-def test_ports_are_made_beside_what_they_share_and_sent_to_their_namespaces(
+def test_macvlan_and_ipvlan_ports_are_created_on_a_shared_parent_and_moved_to_their_namespaces(
     make_lab: MakeLab, join: str, mode: str | None, words: str
 ) -> None:
-    """What an engineer would type; the kernel must have the kind."""
+    """Compare the commands with manual ones; require the kernel's link type."""
     lab = pair(make_lab, join=join, mode=mode)
     add, up = typed(lab, f"{join}:a.eth0")
     own = f"address {mac_of(lab, PortRef('a.eth0'))} " if join == "macvlan" else ""
@@ -71,8 +71,8 @@ def test_ports_are_made_beside_what_they_share_and_sent_to_their_namespaces(
     assert f"link:{join}" in {need.name for need in lab_needs(lab) if isinstance(need, Need)}
 
 
-def test_on_the_parents_port_nothing_else_is_made(make_lab: MakeLab) -> None:
-    """The port is what they share; it is up, and as large as they are, before them."""
+def test_macvlans_on_a_parents_port_need_no_bridge(make_lab: MakeLab) -> None:
+    """Use the parent's port directly; bring it up with its MTU first."""
     keys = {resource.key: resource for resource in compose(on_port(make_lab))}
     assert not any(key.startswith(("bridge:", "shared:", "netns:link")) for key in keys)
     assert keys["macvlan:a.eth0"].needs == ("netns:a", "veth:cable")
@@ -94,23 +94,23 @@ def test_on_the_parents_port_nothing_else_is_made(make_lab: MakeLab) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_is_made(
+def test_invalid_macvlan_or_ipvlan_link_is_refused_with_a_remedy(
     make_lab: MakeLab, change: dict[str, object], why: str
 ) -> None:
-    """In words that say what to do instead."""
+    """Report a remedy."""
     assert why in said(pair(make_lab, **change))  # type: ignore[arg-type]
 
 
-def test_a_pair_has_two_ends(make_lab: MakeLab) -> None:
-    """More are on a bridge."""
+def test_veth_link_with_three_ends_is_refused(make_lab: MakeLab) -> None:
+    """Refuse it, because more ends need a bridge."""
     lab = make_lab(
         {"a": "none", "b": "none", "c": "none"}, {"lan": {"ends": ["a.p", "b.p", "c.p"], "join": "veth"}}
     )
     assert "a veth pair needs exactly two ends" in said(lab)
 
 
-def test_guests_have_cards_and_no_macvlans(make_lab: MakeLab) -> None:
-    """A macvtap is the same for them."""
+def test_macvlan_link_with_a_guest_is_refused_with_macvtap_as_remedy(make_lab: MakeLab) -> None:
+    """Suggest macvtap, the equivalent for guests."""
     lab = make_lab({"a": "none", "g": {"kind": "vm"}}, {"lan": {"ends": ["a.p", "g.p"], "join": "macvlan"}})
     assert "only namespaces" in said(lab)
     assert "nic: macvtap" in said(lab)
@@ -123,13 +123,15 @@ def test_guests_have_cards_and_no_macvlans(make_lab: MakeLab) -> None:
         ({"join": "ipvlan", "mode": "l3"}, "the ports do not answer ARP"),
     ],
 )
-def test_a_port_is_shared_or_bridged(make_lab: MakeLab, change: dict[str, object], why: str) -> None:
-    """Never both, and only by what answers for its addresses."""
+def test_conflicting_use_of_a_port_by_macvlans_and_a_bridge_is_refused(
+    make_lab: MakeLab, change: dict[str, object], why: str
+) -> None:
+    """Refuse both at once."""
     assert why in said(on_port(make_lab, **change))  # type: ignore[arg-type]
 
 
-def test_a_parent_and_its_macvlans_do_not_meet(make_lab: MakeLab) -> None:
-    """Planning says so, where frames would be lost."""
+def test_stream_between_a_parent_and_its_macvlan_is_refused(make_lab: MakeLab) -> None:
+    """Report it at planning, because frames would be lost."""
     stream = Stream.model_validate({"kind": "stream", "from": "a", "to": "pc"})
     with pytest.raises(InputError, match=r"a has a macvlan interface on pc\.eth0"):
         needs(Setup(on_port(make_lab), {"tcp": stream}))

@@ -1,4 +1,4 @@
-"""Virtual functions of a card: which commands make them, who gets which, and what cannot be."""
+"""Virtual functions of a NIC: their commands, their machines, and conflicts."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ LINKS = {"up": ["t.p0", "host.eth0"], "card": ["host.eth0", "a.p0", "inner.eth0"
 
 
 def machines(**changes: object) -> dict[str, object]:
-    """Return a guest with an igb, a namespace and a guest of its own that have functions of it, and a tester."""
+    """Return a guest with an igb NIC, a namespace and a nested guest with its functions, and a tester."""
     return {
         "t": "none",
         "host": {"kind": "vm", "nic": "igb"},
@@ -51,8 +51,8 @@ def guest_argv(made: Mapping[str, Resource], name: str) -> str:
     return " ".join(qemu_argv(action.guest, PLACE))
 
 
-def test_functions_have_their_addresses_before_a_driver_sees_them(made: dict[str, Resource]) -> None:
-    """The card is up first; drivers are kept off until each function has its address."""
+def test_virtual_functions_get_their_addresses_before_a_driver_is_bound(made: dict[str, Resource]) -> None:
+    """Bring the NIC up first; disable driver autoprobe until each function has its address."""
     card = made["functions:host.eth0"]
     assert card.kernel == "host"
     assert card.needs == ("card:host.eth0",)
@@ -68,8 +68,8 @@ def test_functions_have_their_addresses_before_a_driver_sees_them(made: dict[str
     )
 
 
-def test_a_namespace_gets_its_function_by_its_address(made: dict[str, Resource]) -> None:
-    """It is moved and named at once, for two functions may have had one name."""
+def test_namespace_gets_the_virtual_function_with_its_address(made: dict[str, Resource]) -> None:
+    """Move and rename it in one command, because two functions may have the same name."""
     function = made["function:a.p0"]
     assert set(function.needs) >= {"functions:host.eth0", "netns:a"}
     move = next(one for one in function.actions if isinstance(one, Run) and one.find)
@@ -77,8 +77,8 @@ def test_a_namespace_gets_its_function_by_its_address(made: dict[str, Resource])
     assert not any(key.startswith(("bridge:", "veth:a")) for key in made)
 
 
-def test_a_guest_is_started_when_its_function_is_left_to_it(made: dict[str, Resource]) -> None:
-    """The hypervisor takes it from vfio-pci, under the address that the parent's kernel tells."""
+def test_guest_is_started_with_its_virtual_function_bound_to_vfio(made: dict[str, Resource]) -> None:
+    """Pass it from vfio-pci at the PCI address of the parent's kernel."""
     told = [one.word for one in made["function:inner.eth0"].actions if isinstance(one, Tell)]
     assert told == ["vfio-pci", "{found}"]
     assert "function:inner.eth0" in made["vm:inner"].needs
@@ -90,14 +90,14 @@ def test_a_guest_is_started_when_its_function_is_left_to_it(made: dict[str, Reso
     assert "vfio-pci,host=0000:01:10.2" in qemu_argv(action.guest, place)
 
 
-def test_the_address_is_the_last_name_that_readlink_shows() -> None:
-    """As the kernel links a function to its device."""
+def test_pci_address_is_the_last_component_of_the_readlink_output() -> None:
+    """Parse the kernel's link from a function to its device."""
     assert value_shown(LastName(), "../0000:01:10.2\n") == "0000:01:10.2"
     assert value_shown(LastName(), "") is None
 
 
-def test_an_igb_has_a_port_of_its_own_and_its_guest_an_iommu(made: dict[str, Resource]) -> None:
-    """Two on one bus would fight for the addresses of their functions."""
+def test_igb_nic_has_a_separate_pci_port_and_its_guest_an_iommu(made: dict[str, Resource]) -> None:
+    """Use separate ports, because two NICs on one bus would share function addresses."""
     argv = guest_argv(made, "host")
     assert "-device pcie-root-port,id=root0,chassis=1 -device igb,netdev=net0," in argv
     assert ",bus=root0" in argv
@@ -106,8 +106,8 @@ def test_an_igb_has_a_port_of_its_own_and_its_guest_an_iommu(made: dict[str, Res
     assert "intel-iommu" not in guest_argv(made, "inner")
 
 
-def test_functions_of_a_card_are_on_the_network_of_its_port(lab: Lab) -> None:
-    """The card's own switch joins them: one segment, and each has an address there."""
+def test_virtual_functions_are_on_the_segment_of_their_nics_port(lab: Lab) -> None:
+    """Use the NIC's own switch: one segment, with an address for each."""
     (segment,) = make_topology(lab).segments
     assert [point.ref for point in segment.endpoints] == ["t.p0", "host.eth0", "a.p0", "inner.eth0"]
 
@@ -121,16 +121,16 @@ def test_functions_of_a_card_are_on_the_network_of_its_port(lab: Lab) -> None:
         ({}, LINKS | {"up": {"ends": LINKS["up"], "vlan": 5}}, "VLANs on a NIC with virtual functions"),
     ],
 )  # fmt: skip
-def test_functions_that_cannot_be_are_told_with_advice(
+def test_invalid_virtual_functions_are_refused_with_advice(
     make_lab: MakeLab, changes: Mapping[str, object], links: Mapping[str, object], told: str
 ) -> None:
-    """In the words of the file."""
+    """Use the terms of the file."""
     found = [in_words(lack) for lack in function_needs(make_lab(machines(**changes), links))]
     assert any(told in name for name in found), found
 
 
 def on_real_card(make_lab: MakeLab, forward: str) -> Lab:
-    """Return a guest that has a function of a host's card."""
+    """Return a guest with a function of a host's NIC."""
     machines: dict[str, object] = {
         "far": {"kind": "host"},
         "host": {"kind": "host", "ssh": "host"},
@@ -140,8 +140,8 @@ def on_real_card(make_lab: MakeLab, forward: str) -> Lab:
     return make_lab(machines, {"up": cable, "card": ["host.eth1", "inner.eth0"]})
 
 
-def test_a_function_of_a_guest_that_bridges_lets_the_frames_of_others_through(make_lab: MakeLab) -> None:
-    """It is trusted and not checked for its own address, before a driver sees it; that is read back."""
+def test_virtual_function_of_a_bridging_guest_is_trusted_and_not_spoof_checked(make_lab: MakeLab) -> None:
+    """Trust it without a spoof check before a driver is bound, and read that back."""
     let = ("ip", "link", "set", "dev", "eth1", "vf", "0", "trust", "on", "spoofchk", "off")
     for forward, wanted in (("bridge", True), ("route", False)):
         card = {one.key: one for one in compose(on_real_card(make_lab, forward))}["functions:host.eth1"]
@@ -155,8 +155,8 @@ def test_a_function_of_a_guest_that_bridges_lets_the_frames_of_others_through(ma
     assert value_shown(VirtualFunction("eth1", 2), shown) is None
 
 
-def test_a_card_whose_functions_get_only_their_own_frames_bridges_nothing(make_lab: MakeLab) -> None:
-    """The emulated card is of that kind; who routes may have one."""
+def test_bridging_over_a_virtual_function_of_an_igb_nic_is_refused(make_lab: MakeLab) -> None:
+    """Refuse bridging over the emulated NIC; accept routing."""
     for forward, count in (("bridge", 1), ("route", 0)):
         inner = {"kind": "vm", "on": "host", "nic": "sr-iov", "forward": forward}
         found = [in_words(lack) for lack in function_needs(make_lab(machines(inner=inner), LINKS))]

@@ -1,4 +1,4 @@
-"""Links over links: what wraps packets, by which addresses, how large they may be, and what cannot be."""
+"""Links over links: encapsulation, addresses, MTU, and conflicts."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ def typed(resource: Resource) -> list[str]:
 
 
 def said(lab: Lab) -> str:
-    """Return what is lacking whatever a computer has."""
+    """Return the requirements that no computer can meet."""
     return "; ".join(in_words(one) for one in lab_needs(lab) if isinstance(one, UnmetRequirement))
 
 
@@ -62,10 +62,10 @@ def said(lab: Lab) -> str:
         ("gretap", 5, "type gretap local 198.18.0.1 remote 198.18.0.2 ttl 64 key 5"),
     ],
 )
-def test_a_tunnel_is_what_an_engineer_would_type(
+def test_tunnel_commands_use_the_addresses_of_the_underlay(
     make_lab: MakeLab, tunnel: str, number: int | None, command: str
 ) -> None:
-    """Between the addresses of the link below, which stand before it; with its own Ethernet address if it has one."""
+    """Use them in the commands after they exist; set an Ethernet address if the type has one."""
     lab = over(make_lab, tunnel, id=number)
     end = made(lab)["tunnel:a.t0"]
     own = "" if tunnel == "gre" else f"address {mac_of(lab, PortRef('a.t0'))} "
@@ -73,8 +73,8 @@ def test_a_tunnel_is_what_an_engineer_would_type(
     assert end.needs == ("netns:a", "address:a.eth0")
 
 
-def test_the_ends_of_wireguard_know_each_other_by_keys_of_the_lab(make_lab: MakeLab) -> None:
-    """The same in every run, and read back: whose key, where to, and for which addresses."""
+def test_wireguard_ends_use_deterministic_keys_that_are_read_back(make_lab: MakeLab) -> None:
+    """Use the same keys in every run; read back peer, endpoint and allowed addresses."""
     end = made(over(make_lab, "wireguard"))["tunnel:a.t0"]
     add, keys, _ = typed(end)
     assert add == "ip link add dev t0 type wireguard"
@@ -84,8 +84,8 @@ def test_the_ends_of_wireguard_know_each_other_by_keys_of_the_lab(make_lab: Make
     assert expected["public-key of a.t0"] == public_key("a.t0")
 
 
-def test_keys_are_those_of_the_curve() -> None:
-    """A vector of RFC 7748, 5.2, and one made with another implementation."""
+def test_wireguard_public_keys_follow_rfc_7748() -> None:
+    """Check a vector of RFC 7748, 5.2, and one of a different implementation."""
     scalar = bytes.fromhex("a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4")
     clamped = bytes([scalar[0] & 248, *scalar[1:31], (scalar[31] & 127) | 64])
     point = int.from_bytes(
@@ -110,10 +110,10 @@ def test_keys_are_those_of_the_curve() -> None:
         ({"tunnel": "wireguard", "mtu": 1380}, 1380),
     ],
 )
-def test_a_tunnel_carries_what_the_link_below_leaves(
+def test_mtu_of_a_tunnel_is_the_underlays_mtu_minus_the_overhead(
     make_lab: MakeLab, keys: dict[str, object], mtu: int
 ) -> None:
-    """Unless the file says otherwise; it is set after that of the link below."""
+    """Keep an MTU of the file; set it after the underlay's."""
     lab = over(make_lab, **keys)  # type: ignore[arg-type]
     assert mtu_of(lab, "tun") == mtu
     resource = made(lab)["mtu:tun"]
@@ -121,8 +121,8 @@ def test_a_tunnel_carries_what_the_link_below_leaves(
     assert "mtu:lan" in resource.needs
 
 
-def test_tunnels_in_tunnels_add_up(make_lab: MakeLab) -> None:
-    """A vxlan over wireguard: 60 and 50 bytes less, by the addresses of the tunnel."""
+def test_overheads_of_nested_tunnels_are_added(make_lab: MakeLab) -> None:
+    """Subtract 60 and 50 bytes for a vxlan over wireguard, with the tunnel's addresses."""
     lab = make_lab(
         {"a": "none", "b": "none"},
         {
@@ -135,8 +135,8 @@ def test_tunnels_in_tunnels_add_up(make_lab: MakeLab) -> None:
     assert "dev w0 local 198.18.1.1 remote 198.18.1.2" in typed(made(lab)["tunnel:a.v0"])[0]
 
 
-def test_with_nothing_between_its_ports_are_those_of_the_link_below(make_lab: MakeLab) -> None:
-    """The names stand for them: what measures there needs no other words."""
+def test_overlay_without_a_tunnel_uses_the_ports_of_the_underlay(make_lab: MakeLab) -> None:
+    """Map the names, so that measures need no change."""
     lab = without_plain(over(make_lab, "none"))
     assert list(lab.links) == ["lan"]
     topology = make_topology(lab)
@@ -144,8 +144,8 @@ def test_with_nothing_between_its_ports_are_those_of_the_link_below(make_lab: Ma
     assert lab.aliases == {"tun": "lan", "a.t0": "a.eth0", "b.t0": "b.eth0"}
 
 
-def test_machines_with_a_tunnel_send_through_it(make_lab: MakeLab) -> None:
-    """And through the link below where its ports are named; gateways route through it too, but never it itself."""
+def test_machines_and_gateways_route_through_their_tunnel(make_lab: MakeLab) -> None:
+    """Use the underlay if its ports are named; never route the tunnel through itself."""
     lab = over(make_lab, "gre")
     topology = make_topology(lab)
     assert topology.endpoint("a", "b").ref == "a.t0"
@@ -169,8 +169,8 @@ def test_machines_with_a_tunnel_send_through_it(make_lab: MakeLab) -> None:
     assert routes["b", networks["west"]] == "e"
 
 
-def test_several_ends_flood_to_each_other(make_lab: MakeLab) -> None:
-    """Each knows where all the others are."""
+def test_tunnel_with_several_ends_floods_to_all_remote_ends(make_lab: MakeLab) -> None:
+    """Add every remote end to each table."""
     machines = dict.fromkeys("abc", "none")
     tun = {"ends": ["a.t0", "b.t0", "c.t0"], "over": "lan", "tunnel": "vxlan"}
     lab = make_lab(machines, {"lan": ["a.e", "b.e", "c.e"], "tun": tun})
@@ -187,8 +187,8 @@ def test_several_ends_flood_to_each_other(make_lab: MakeLab) -> None:
     assert "endpoint 198.18.0.3:51821 allowed-ips 198.18.1.3/32" in keys
 
 
-def test_a_bond_is_made_of_ports_without_addresses(make_lab: MakeLab) -> None:
-    """What an engineer would type; all parts are read back."""
+def test_bond_is_made_of_ports_without_addresses(make_lab: MakeLab) -> None:
+    """Compare the commands with manual ones, and read all parts back."""
     bond = {"ends": ["a.b0", "b.b0"], "over": ["one", "two"], "bond": "802.3ad", "hash": "layer3+4"}
     links = {"one": ["a.e1", "b.e1"], "two": ["a.e2", "b.e2"], "trunk": bond}
     lab = make_lab({"a": "none", "b": "none"}, links)
@@ -210,7 +210,9 @@ def test_a_bond_is_made_of_ports_without_addresses(make_lab: MakeLab) -> None:
     }
     assert "link:bond" in {need.name for need in lab_needs(lab) if isinstance(need, Need)}
     differing = {**links, "two": {"ends": ["a.e2", "b.e2"], "mtu": 9000}}
-    assert "one, two have different MTUs" in said(make_lab({"a": "none", "b": "none"}, differing))
+    assert "the links one and two have different MTUs" in said(
+        make_lab({"a": "none", "b": "none"}, differing)
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,13 +223,15 @@ def test_a_bond_is_made_of_ports_without_addresses(make_lab: MakeLab) -> None:
         ({"tunnel": "vxlan", "a": "bridge"}, "would be on the same bridge"),
     ],
 )
-def test_what_cannot_be_is_said(make_lab: MakeLab, keys: dict[str, object], why: str) -> None:
-    """Before anything is made."""
+def test_invalid_tunnel_is_refused_before_the_lab_is_built(
+    make_lab: MakeLab, keys: dict[str, object], why: str
+) -> None:
+    """Report it before anything is created."""
     assert why in said(over(make_lab, **keys))  # type: ignore[arg-type]
 
 
-def test_two_tunnels_between_the_same_ports_are_told_apart(make_lab: MakeLab) -> None:
-    """By an id; vxlans have one each."""
+def test_two_tunnels_between_the_same_ports_need_different_ids(make_lab: MakeLab) -> None:
+    """Give each vxlan a separate id."""
     first = {"ends": ["a.t0", "b.t0"], "over": "lan", "tunnel": "gre"}
     second = {"ends": ["a.t1", "b.t1"], "over": "lan", "tunnel": "gre"}
     machines = {"a": "none", "b": "none"}
@@ -236,8 +240,8 @@ def test_two_tunnels_between_the_same_ports_are_told_apart(make_lab: MakeLab) ->
     assert said(make_lab(machines, {"lan": lan, "t1": first, "t2": {**second, "id": 3}})) == ""
 
 
-def test_what_ip_and_wg_show_is_read() -> None:
-    """Keys of IPv6 have another name; lines come in any order."""
+def test_tunnel_settings_are_parsed_from_ip_and_wg_output() -> None:
+    """Accept IPv6's different key names, and lines in any order."""
     shown = '[{"ifname": "t0", "linkinfo": {"info_data": {"id": 5, "remote6": "2001:2::1"}}}]'
     assert value_shown(LinkData("t0", ("id", "remote")), shown) == "id 5 remote 2001:2::1"
     assert value_shown(LinkData("t1", ("id",)), shown) is None

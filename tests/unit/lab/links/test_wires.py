@@ -1,4 +1,4 @@
-"""A link with `wire:` as resources: what changes while it runs, its memory, and where it cannot be."""
+"""A link with `wire:` as resources: changes while it runs, its memory, and conflicts."""
 
 import pytest
 
@@ -26,8 +26,8 @@ def wired(done: dict[str, object] | None, *ends: str) -> Lab:
     return Lab(machines, {"path": link}, {})
 
 
-def test_a_wire_makes_both_ends_and_is_impaired_by_a_resource_of_its_own() -> None:
-    """The taps come with the wire; nothing is a veth pair."""
+def test_emulated_link_creates_both_taps_and_a_separate_impairment_resource() -> None:
+    """Create the taps with the link; use no veth pair."""
     found = {resource.key: resource for resource in compose(wired({"delay": "1ms"}))}
     assert "veth:path" not in found
     start, done = found["wire:path"].actions[0], found["impairments:path"].actions[0]
@@ -49,10 +49,10 @@ def test_a_wire_makes_both_ends_and_is_impaired_by_a_resource_of_its_own() -> No
         ({"offload": {"tso": "off"}, "shape": {"at": "near.eth0", "qdisc": "pacer", "rate": "1Gbit"}}, None),
     ],
 )
-def test_frames_that_come_apart_are_carried_by_veth_pairs(
+def test_emulated_link_that_segments_gso_frames_uses_veth_pairs(
     more: dict[str, object], frame_bytes: int | None
 ) -> None:
-    """As far as they have what was asked for."""
+    """Use them as far as their frames have the requested properties."""
     lab = wired({"delay": "1ms"})
     link = Link.model_validate(
         lab.links["path"].model_dump(exclude_unset=True) | {"wire": {"delay": "1ms"}} | more
@@ -62,13 +62,13 @@ def test_frames_that_come_apart_are_carried_by_veth_pairs(
 
 
 def wire_starts(lab: Lab) -> list[StartWire]:
-    """Return what starts wires."""
+    """Return the actions that start emulated links."""
     found = (action for resource in compose(lab) for action in resource.actions)
     return [action for action in found if isinstance(action, StartWire)]
 
 
-def test_another_level_changes_the_wire_and_nothing_else() -> None:
-    """The lab stands; a link without a wire is another link."""
+def test_impairment_change_affects_only_the_emulated_link() -> None:
+    """Keep the lab; a link without a wire is a different link."""
     first, second = (compose(wired({"delay": delay})) for delay in ("1ms", "10ms"))
     change = difference(first, second)
     assert ([one.key for one in change.undo], [one.key for one in change.do]) == ([], ["impairments:path"])
@@ -83,13 +83,15 @@ def test_another_level_changes_the_wire_and_nothing_else() -> None:
         ({"loss": 0.1}, 0),
     ],
 )
-def test_memory_is_rate_times_delay_and_the_queue(given: dict[str, object], beyond: int) -> None:
-    """10 Gbit/s for a second is 1.25 GB."""
+def test_memory_of_an_emulated_link_is_rate_times_delay_plus_queue(
+    given: dict[str, object], beyond: int
+) -> None:
+    """Compute 1.25 GB for 10 Gbit/s and a second."""
     assert way_memory(Impairments.model_validate(given)) == beyond + MARGIN_BYTES
 
 
-def test_the_ways_may_differ() -> None:
-    """What is said of an end holds for the frames that it sends, in place of the same keys of the wire."""
+def test_impairments_may_differ_per_direction() -> None:
+    """Apply the keys of an end to its sent frames, in place of the wire's keys."""
     lab = wired({"delay": "10ms", "rate": "1Mbit", "sent_by": {"far.eth0": {"rate": "20Mbit", "codel": {}}}})
     (done,) = (one.actions[0] for one in compose(lab) if one.key == "impairments:path")
     assert isinstance(done, ImpairWire)
@@ -100,8 +102,8 @@ def test_the_ways_may_differ() -> None:
     assert sum(done.memory_bytes) == wire_memory(lab.links["path"])
 
 
-def test_netem_does_it_where_it_is_asked_for() -> None:
-    """A veth pair with a qdisc at each end, for the frames that this end sends."""
+def test_netem_engine_uses_a_veth_pair_with_a_qdisc_at_each_end() -> None:
+    """Apply each qdisc to the frames that its end sends."""
     bursts = {"to_bad": 0.01, "to_good": 0.25}
     given: dict[str, object] = {
         "emulator": "netem",
@@ -122,8 +124,8 @@ def test_netem_does_it_where_it_is_asked_for() -> None:
     assert "link:tun" not in needs
 
 
-def test_a_guest_is_plugged_into_a_bridge_of_its_own() -> None:
-    """The wire joins two bridges: one has the guest's tap, the other the far end of the namespace's veth pair."""
+def test_guest_on_an_emulated_link_is_connected_by_a_dedicated_bridge() -> None:
+    """Connect two bridges: one with the guest's tap, one with the far end of the namespace's veth pair."""
     machines: dict[str, Machine] = {
         "near": Netns.model_validate({"kind": "netns"}),
         "guest": Vm.model_validate({"kind": "vm"}),
@@ -144,8 +146,8 @@ def test_a_guest_is_plugged_into_a_bridge_of_its_own() -> None:
     assert not any(isinstance(need, PlainUnbuilt) for need in lab_needs(lab))
 
 
-def test_a_wire_needs_taps_and_memory_and_two_ends() -> None:
-    """More ends are a bridge, where no wire is built yet."""
+def test_emulated_link_needs_taps_memory_and_exactly_two_ends() -> None:
+    """Report more ends as not supported."""
     wanted = lab_needs(wired({"delay": "1s"}))
     needs = {need.kind: need.name for need in wanted if isinstance(need, Need)}
     assert needs[NeedKind.MEMORY] == str(2 * (1_250_000_000 + MARGIN_BYTES))
@@ -158,10 +160,10 @@ def test_a_wire_needs_taps_and_memory_and_two_ends() -> None:
     ("does", "with_streams"),
     [("wire: {delay: 1ms}", None), ("shape: {at: near.p0, qdisc: pacer, rate: 1Mbit}", POLLING_PRIORITY)],
 )
-def test_a_wire_is_exact_beside_frames_of_our_own_and_where_it_spaces_frames(
+def test_emulated_link_gets_realtime_priority_only_for_test_frames_or_pacing(
     does: str, with_streams: int | None
 ) -> None:
-    """A thread that waits awake takes the CPU that streams need, which only who asks for spacing has asked for."""
+    """Set it only if frames must be spaced, because a busy-waiting thread uses the CPU of streams."""
     text = f"""
 lab:
   machines: {{near: {{kind: netns}}, far: {{kind: netns}}}}

@@ -1,4 +1,4 @@
-"""A packet measure with what a test wants of it."""
+"""A packet measure with the keys of a test."""
 
 from tests.unit.trial.load_trials import ENDS
 

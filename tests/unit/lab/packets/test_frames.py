@@ -1,4 +1,4 @@
-"""Frames of given headers, and frames of recordings: what is sent of them."""
+"""Frames with configured headers, and recorded frames: the sent frames."""
 
 import struct
 from collections.abc import Mapping
@@ -34,8 +34,10 @@ def fit(east: dict[str, object], **keys: object) -> None:
         ({"mtu": 1496}, {"frame_size": 1514}),
     ],
 )
-def test_frames_of_mtu_header_and_checksum_fit(east: dict[str, object], keys: dict[str, object]) -> None:
-    """A tag comes on top: Linux does not count the first one."""
+def test_frames_of_at_most_mtu_plus_header_and_checksum_fit(
+    east: dict[str, object], keys: dict[str, object]
+) -> None:
+    """Allow a tag on top, because Linux does not count the first one."""
     fit(east, **keys)
 
 
@@ -51,10 +53,10 @@ def test_frames_of_mtu_header_and_checksum_fit(east: dict[str, object], keys: di
         ({}, {"frame_size": 1523, "vlan": 100}, ("at most 1522",)),
     ],
 )
-def test_a_link_that_is_too_small_is_told_with_what_it_carries(
+def test_link_with_a_too_small_mtu_is_reported_with_its_frame_size(
     east: dict[str, object], keys: dict[str, object], words: tuple[str, ...]
 ) -> None:
-    """Every such link at once."""
+    """Report every such link at once."""
     with pytest.raises(InputError) as caught:
         fit(east, **keys)
     told = " ".join(str(problem) for problem in caught.value.problems)
@@ -76,8 +78,10 @@ def test_a_link_that_is_too_small_is_told_with_what_it_carries(
         ({"tunnel": "vxlan", "tunnel_ip": 6, "ip": 6, "protocol": "tcp", "vlan": 7}, 169, False),
     ],
 )
-def test_frames_have_a_stamp_where_there_is_room(keys: dict[str, object], bytes_: int, stamped: bool) -> None:
-    """Behind Ethernet, tag, tunnel, IP and transport, before the checksum."""
+def test_frames_are_stamped_if_the_payload_has_room(
+    keys: dict[str, object], bytes_: int, stamped: bool
+) -> None:
+    """Place it after Ethernet, tag, tunnel, IP and transport, before the checksum."""
     made = lab()
     wanted = measure(frame_size=bytes_, **keys)
     assert is_stamped(wanted, made, ways(made, make_topology(made), wanted)) is stamped
@@ -89,12 +93,12 @@ def test_frames_have_a_stamp_where_there_is_room(keys: dict[str, object], bytes_
         ({"tunnel": "vxlan", "frame_size": 95}, "a frame_size of at least 96"),
         (
             {"protocol": "tcp", "frame_size": 64},
-            "a frame_size of at least 76, with room for the 18-byte stamp",
+            "a frame_size of at least 76 bytes, with room for the 18-byte stamp",
         ),
     ],
 )
-def test_headers_without_room_are_refused(keys: dict[str, object], words: str) -> None:
-    """Frames without a stamp can be counted; latency cannot be told of them."""
+def test_headers_that_leave_no_room_in_the_frame_are_refused(keys: dict[str, object], words: str) -> None:
+    """Allow unstamped frames, without latency."""
     with pytest.raises(InputError) as caught:
         fit({}, **keys)
     assert words in str(caught.value.problems[0])
@@ -119,12 +123,12 @@ def capture(*frames: tuple[int, bytes]) -> FileBytes:
 def replayed(
     *frames: tuple[int, bytes], replay: Mapping[str, object] | None = None, **keys: object
 ) -> Latency:
-    """Return a measure that sends them again."""
+    """Return a measure that replays them."""
     return measure(replay={"recording": capture(*frames), **(replay or {})}, **keys)
 
 
 def entries(sent: Sent) -> list[tuple[int, bytes]]:
-    """Return the frames that the agent is given, with their times [ns]."""
+    """Return the frames of the request to the agent, with their times [ns]."""
     found, at = [], 0
     while at < len(sent.entries):
         time_ns, length = ENTRY.unpack_from(sent.entries, at)
@@ -133,8 +137,8 @@ def entries(sent: Sent) -> list[tuple[int, bytes]]:
     return found
 
 
-def test_frames_of_ip_are_sent_with_the_tags_of_the_lab() -> None:
-    """Recorded tags come off, the link's goes on; what is too short for Ethernet is filled up."""
+def test_replayed_ip_frames_get_the_vlan_tags_of_the_lab() -> None:
+    """Remove recorded tags, add the link's, and pad short frames."""
     asked = replayed((5, PLAIN), (9, TAGGED))
     assert entries(sent_of(asked)) == [(0, PLAIN.ljust(60, b"\0")), (4, PLAIN.ljust(60, b"\0"))]
     (_, first), _ = entries(sent_of(asked, 7))
@@ -143,8 +147,8 @@ def test_frames_of_ip_are_sent_with_the_tags_of_the_lab() -> None:
     assert entries(sent_of(kept, 7)) == [(0, TAGGED.ljust(60, b"\0"))]
 
 
-def test_answers_to_arp_and_neighbour_discovery_are_left_out() -> None:
-    """They would change the tables of the lab; unless they are wanted."""
+def test_recorded_arp_and_neighbour_discovery_frames_are_not_replayed() -> None:
+    """Skip them by default, because they would change the lab's tables."""
     frames = ((0, ARP), (1, SOLICITATION), (2, PLAIN))
     sent = sent_of(replayed(*frames))
     assert (sent.frames, sent.skipped, [time for time, _ in entries(sent)]) == (1, 2, [0])
@@ -153,15 +157,15 @@ def test_answers_to_arp_and_neighbour_discovery_are_left_out() -> None:
         sent_of(replayed((0, ARP)))
 
 
-def test_addresses_are_moved_by_their_networks() -> None:
-    """The bits behind the prefix stay; other addresses do."""
+def test_replayed_addresses_are_moved_to_other_networks() -> None:
+    """Keep the bits after the prefix; keep other addresses."""
     move = [{"from": "10.0.0.0/16", "to": "198.18.0.0/16"}]
     ((_, sent),) = entries(sent_of(replayed((0, PLAIN), replay={"move": move})))
     assert (sent[26:30], sent[30:34]) == (bytes([198, 18, 0, 1]), bytes([10, 1, 0, 1]))
 
 
-def test_times_that_go_back_count_as_those_before_them() -> None:
-    """They are counted; by more than a second they are refused."""
+def test_recorded_times_that_decrease_are_clamped_and_counted() -> None:
+    """Refuse a step back of more than a second."""
     asked = replayed((5000, PLAIN), (3000, PLAIN), (7000, PLAIN))
     assert [time for time, _ in entries(sent_of(asked))] == [0, 0, 2000]
     assert asked.replay is not None
@@ -170,8 +174,8 @@ def test_times_that_go_back_count_as_those_before_them() -> None:
         replayed((2 * 10**9, PLAIN), (0, PLAIN))
 
 
-def test_without_a_rate_it_is_sent_as_fast_as_it_was_recorded() -> None:
-    """101 frames in a second are 100 distances."""
+def test_replay_without_a_rate_uses_the_recorded_mean_rate() -> None:
+    """Compute it from 100 gaps between 101 frames in a second."""
     frames = tuple((number * 10**7, PLAIN) for number in range(101))
     asked = replayed(*frames, replay={"timing": "recorded"}).model_copy(update={"rate": None})
     assert given_fps(asked, asked.rate) == pytest.approx(100)
@@ -179,8 +183,8 @@ def test_without_a_rate_it_is_sent_as_fast_as_it_was_recorded() -> None:
         given_fps(replayed(*frames), None)
 
 
-def test_a_frame_longer_than_a_link_carries_is_refused() -> None:
-    """As one that a card put together from several (GRO)."""
+def test_recorded_frame_longer_than_the_mtu_is_refused() -> None:
+    """Refuse frames that GRO merged."""
     asked, made = replayed((0, PLAIN), (1, PLAIN + bytes(3000))), lab()
     assert sizes_of(asked) == ((64, 1), (3046, 1))
     with pytest.raises(InputError) as caught:
@@ -191,8 +195,8 @@ def test_a_frame_longer_than_a_link_carries_is_refused() -> None:
 @pytest.mark.parametrize(
     "keys", [{"direction": "both-ways"}, {"flows": 2}, {"senders": 2}, {"tunnel": "gre"}]
 )
-def test_what_a_recording_says_itself_cannot_be_asked_for(keys: dict[str, Any]) -> None:
-    """Each key that does not go together with it is named."""
+def test_settings_that_a_recording_determines_are_refused(keys: dict[str, Any]) -> None:
+    """Name each conflicting key."""
     asked, made = replayed((0, PLAIN), **keys), lab()
     with pytest.raises(InputError, match=next(iter(keys))):
         check_fit(asked, made, ways(made, make_topology(made), asked))

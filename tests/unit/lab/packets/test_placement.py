@@ -1,4 +1,4 @@
-"""Where packet trials have their ports, interfaces and flows."""
+"""Ports, interfaces and flows of packet trials."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -39,8 +39,8 @@ def chain(*forwards: str) -> Lab:
 
 
 @pytest.mark.parametrize("forward", ["bridge", "route", "xdp"])
-def test_frames_go_through_the_device_and_back(forward: str) -> None:
-    """Two links, and the other direction the other way round."""
+def test_frames_pass_the_device_in_both_directions(forward: str) -> None:
+    """Check two links, and the reverse direction."""
     made = lab(forward=forward)
     there, back = ways(made, make_topology(made), measure(direction="both-ways"))
     assert there.hops == (("tester.p0", "dut.eth0"), ("dut.eth1", "tester.p1"))
@@ -48,8 +48,8 @@ def test_frames_go_through_the_device_and_back(forward: str) -> None:
     assert there.name == "tester.p0->tester.p1"
 
 
-def test_frames_are_addressed_to_the_first_router_or_the_far_port() -> None:
-    """Bridges and XDP programs pass frames on as they are; a router is who takes them in."""
+def test_frames_are_addressed_to_the_first_router_or_to_the_far_port() -> None:
+    """Use the address of a router, and pass bridges and XDP programs unchanged."""
     for forwards, port in (
         (("bridge", "xdp"), "tester.p1"),
         (("bridge", "route", "route"), "d1.in"),
@@ -61,16 +61,16 @@ def test_frames_are_addressed_to_the_first_router_or_the_far_port() -> None:
         assert len(way.hops) == len(forwards) + 1
 
 
-def test_no_way_is_told_with_what_is_allowed() -> None:
-    """The device between the ports does not forward."""
+def test_missing_path_is_refused_with_the_advice_to_set_forward() -> None:
+    """Report that the device between the ports does not forward."""
     made = lab(forward="none")
     with pytest.raises(InputError, match="set `forward` on a machine"):
         ways(made, make_topology(made), measure())
 
 
 @pytest.mark.parametrize("direction", ["one-way", "both-ways"])
-def test_with_enough_cpus_nothing_shares_one(direction: str) -> None:
-    """Three for each direction: sender, device, receiver."""
+def test_three_cpus_per_direction_give_every_thread_a_dedicated_cpu(direction: str) -> None:
+    """Count sender, device and receiver."""
     made = lab()
     directions = ways(made, make_topology(made), measure(direction=direction))
     found = place(directions, range(3 * len(directions)), realtime=True)
@@ -81,8 +81,8 @@ def test_with_enough_cpus_nothing_shares_one(direction: str) -> None:
 
 
 @pytest.mark.parametrize("cpus", range(1, 12))
-def test_further_senders_have_the_cpus_that_are_left(cpus: int) -> None:
-    """Three senders and a device and a receiver: five CPUs; with fewer, the plan says what shares one."""
+def test_further_senders_use_the_remaining_cpus_and_shared_cpus_are_reported(cpus: int) -> None:
+    """Need five CPUs for three senders, a device and a receiver."""
     made = lab()
     found = place(ways(made, make_topology(made), measure()), range(cpus), realtime=True, senders=3)
     used = [*found.sending("tester.p0"), *found.napi.values()]
@@ -92,8 +92,8 @@ def test_further_senders_have_the_cpus_that_are_left(cpus: int) -> None:
     assert (found.sender_priority is not None) == (cpus >= 5)
 
 
-def test_as_many_senders_as_find_a_cpu_and_share_the_flows() -> None:
-    """A flow is of one sender; paths that do not tell senders apart have one."""
+def test_number_of_automatic_senders_depends_on_cpus_and_flows() -> None:
+    """Assign each flow to one sender; use one sender on paths that cannot distinguish senders."""
     for cpus, flows, keys, expected in (
         (2, 64, {}, 1),
         (3, 64, {}, 1),
@@ -109,8 +109,8 @@ def test_as_many_senders_as_find_a_cpu_and_share_the_flows() -> None:
 
 @pytest.mark.parametrize("cpus", range(1, 9))
 @pytest.mark.parametrize("direction", ["one-way", "both-ways"])
-def test_on_any_host_every_part_has_a_cpu_and_sharing_is_told(cpus: int, direction: str) -> None:
-    """Whatever shares a CPU is in the text; from two CPUs on a sender is kept from its own device."""
+def test_every_thread_has_a_cpu_on_any_host_and_shared_cpus_are_reported(cpus: int, direction: str) -> None:
+    """Keep a sender off its device's CPU with two CPUs or more."""
     made = lab()
     directions = ways(made, make_topology(made), measure(direction=direction))
     found = place(directions, range(cpus), realtime=True)
@@ -122,8 +122,8 @@ def test_on_any_host_every_part_has_a_cpu_and_sharing_is_told(cpus: int, directi
             assert found.napi[way.arrivals[0]] != found.senders[way.source.ref]
 
 
-def test_a_device_on_another_host_shares_no_cpu_with_the_sender() -> None:
-    """Ports of two hosts have CPUs of the same numbers, which are different ones: two suffice to the tester."""
+def test_device_on_a_different_host_shares_no_cpu_with_the_sender() -> None:
+    """Distinguish equal CPU numbers of two hosts: two CPUs suffice for the tester."""
     made = parse(OTHER_HOST, "lab.yaml")
     setup = Resolver(made).setup({})
     rate = setup.measures["rate"]
@@ -145,8 +145,8 @@ measure: {rate: {kind: latency, from: tester.eth1, to: tester.eth2, rate: 1kpps}
 """
 
 
-def test_a_sender_has_no_realtime_priority_where_others_need_its_cpu() -> None:
-    """Both directions on two CPUs: it would never let the device run."""
+def test_sender_has_no_realtime_priority_on_a_shared_cpu() -> None:
+    """Avoid it, because the device would never run."""
     made = lab()
     directions = ways(made, make_topology(made), measure(direction="both-ways"))
     assert place(directions, range(2), realtime=True).sender_priority is None
@@ -183,7 +183,7 @@ measure:
 
 
 def found(text: str) -> tuple[tuple[tuple[str, str], ...], dict[str, Side]]:
-    """Return the wires of a lab's only way, and where the members of bridges are."""
+    """Return the links of a lab's only path, and the places of bridge members."""
     experiment = parse(text, "lab.yaml")
     setup = Resolver(experiment).setup(next(cells(experiment)))
     measure, topology = setup.measures["rate"], make_topology(setup.lab)
@@ -193,8 +193,8 @@ def found(text: str) -> tuple[tuple[tuple[str, str], ...], dict[str, Side]]:
     return wired.hops, members
 
 
-def test_a_host_that_bridges_its_cards_to_a_guest_passes_frames_through_the_guests_taps() -> None:
-    """The tap's counters tell what the guest did not take; the card's own are those of the cable."""
+def test_path_through_a_bridging_host_includes_the_taps_of_its_guest() -> None:
+    """Read the tap's counters for the guest, and the NIC's for the cable."""
     hops, members = found(ON_A_HOST.replace("NIC", "virtio-net"))
     assert hops == (
         ("tester.eth1", "pc1.eth1"),
@@ -205,15 +205,15 @@ def test_a_host_that_bridges_its_cards_to_a_guest_passes_frames_through_the_gues
     assert {(side.kernel, side.netns) for side in members.values()} == {("pc1", None)}
 
 
-def test_a_macvtap_on_the_hosts_card_has_no_member_of_a_bridge() -> None:
-    """Frames go from the card to the guest as they always did."""
+def test_path_through_a_macvtap_has_no_bridge_member() -> None:
+    """Send frames directly from the NIC to the guest."""
     hops, members = found(ON_A_HOST.replace("NIC", "macvtap"))
     assert hops[1] == ("pc1.eth1", "dut.eth0")
     assert not members
 
 
-def test_a_links_own_bridge_has_a_member_for_each_end() -> None:
-    """In the namespace of the link; a link of two ends has none."""
+def test_path_over_the_bridge_of_a_link_has_a_bridge_member_per_end() -> None:
+    """Find the members in the link's namespace; a link of two ends has none."""
     hops, members = found(SWITCHED)
     assert hops == (
         ("tester.p0", "bridge port of tester.p0"),
@@ -241,8 +241,8 @@ measure:
 """
 
 
-def test_what_carries_a_tunnel_or_a_bond_is_found_below_it() -> None:
-    """Of a tunnel the way of its packets, through routers; of a bond a way by each of its links."""
+def test_path_below_a_tunnel_or_bond_is_found_through_the_underlay() -> None:
+    """Return the underlay path of a tunnel, through routers, and one path per member of a bond."""
     experiment = parse(TUNNELLED, "lab.yaml")
     lab = Resolver(experiment).setup(next(cells(experiment))).lab
     topology = make_topology(lab)
@@ -268,10 +268,10 @@ MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
         ({"tester.p0": "198.18.9.1/29", "tester.p1": "198.18.9.2/29"}, 8, ("198.18.9.4", 3)),
     ],
 )
-def test_flows_come_from_addresses_that_no_machine_has(
+def test_flows_use_source_addresses_that_no_machine_has(
     make_lab: MakeLab, addresses: Mapping[str, str], flows: int, expected: tuple[str, int]
 ) -> None:
-    """So a card that chooses a queue by addresses spreads them, and a router lets them in; as many as have room."""
+    """Spread flows over queues, accepted by routers, as far as there is room."""
     machines = {"tester": "none", "dut": "bridge"}
     links = {
         "west": {"ends": ["tester.p0", "dut.eth0"],
@@ -286,33 +286,33 @@ def test_flows_come_from_addresses_that_no_machine_has(
 
 
 def sweeps(index: int = 0, **keys: Any) -> dict[str, Sweep]:
-    """Return what the flows of a direction have in each field."""
+    """Return the sweep of each field over the flows of a direction."""
     made, wanted = lab(), measure(**keys)
     return flow_sweeps(wanted, ways(made, make_topology(made), wanted)[index], index)
 
 
 def told_apart(found: dict[str, Sweep], flows: int) -> int:
-    """Count the flows that differ, as the agent walks the ranges."""
+    """Return the number of distinct flows, walking the ranges like the agent."""
     parts = [(one.count, one.every) for one in found.values()]
     return len({tuple(flow // every % count for count, every in parts) for flow in range(flows)})
 
 
-def test_without_rules_address_and_port_change_together() -> None:
-    """Whichever a card looks at, each flow is another one to it."""
+def test_without_flow_rules_address_and_port_change_together() -> None:
+    """Make every flow different in both fields, whichever a NIC hashes."""
     found = sweeps(flows=100)
     assert (found["source_address"].count, found["source_port"].count) == (100, 100)
     assert {one.every for one in found.values()} == {1}
 
 
-def test_more_flows_than_ports_have_every_combination() -> None:
-    """A /24 has room for 250 addresses: times 64 512 ports."""
+def test_more_flows_than_ports_use_every_combination_of_address_and_port() -> None:
+    """Use 250 addresses of a /24 times 64 512 ports."""
     found = sweeps(flows=1_000_000)
     assert found["source_port"] == Sweep(1024, 64_512, 1, found["source_address"].count)
     assert told_apart(found, 1_000_000) == 1_000_000
 
 
-def test_rules_give_every_combination_in_their_order() -> None:
-    """Source addresses change first, destination ports last."""
+def test_flow_rules_give_every_combination_in_their_order() -> None:
+    """Change source addresses first, destination ports last."""
     rules = {
         "source": "198.18.0.10-198.18.0.19", "destination": "198.19.0.0/28",
         "source_port": "5000-5004", "destination_port": "80-81",
@@ -322,15 +322,15 @@ def test_rules_give_every_combination_in_their_order() -> None:
     assert told_apart(found, 1600) == 1600
 
 
-def test_what_no_rule_gives_changes_only_where_the_rules_are_not_enough() -> None:
-    """A hundred ports are a hundred flows; of the hundred and first the source address is another one."""
+def test_fields_without_a_flow_rule_change_only_if_the_rules_give_too_few_flows() -> None:
+    """Give a hundred ports a hundred flows; change the source address of the next flow."""
     found = sweeps(flows=200, flow_rules={"source_port": "2000-2099"})
     assert found["source_port"].every == 1
     assert found["source_address"].every == 100
 
 
-def test_flows_of_the_way_back_have_them_the_other_way_round() -> None:
-    """As answers would."""
+def test_flows_of_the_reverse_direction_have_swapped_addresses_and_ports() -> None:
+    """Swap them as in replies."""
     rules = {"source": "198.18.0.10", "destination": "198.19.0.5", "destination_port": 80}
     found = sweeps(1, direction="both-ways", flow_rules=rules)
     assert (found["source_address"].first, found["destination_address"].first) == (
@@ -348,11 +348,14 @@ def test_flows_of_the_way_back_have_them_the_other_way_round() -> None:
             "at most 10 flows",
         ),
         ({"flow_rules": {"source": "2001:2::1"}}, "`flow_rules` with IPv4 addresses"),
-        ({"protocol": "icmp", "flow_rules": {"destination_port": 9}}, "destination_port with protocol: icmp"),
+        (
+            {"protocol": "icmp", "flow_rules": {"destination_port": 9}},
+            "destination_port` with `protocol: icmp",
+        ),
     ],
 )
-def test_rules_that_do_not_give_the_flows_are_refused(keys: Mapping[str, Any], words: str) -> None:
-    """Before anything is built."""
+def test_flow_rules_that_give_too_few_flows_are_refused(keys: Mapping[str, Any], words: str) -> None:
+    """Refuse them before the lab is built."""
     with pytest.raises(InputError) as caught:
         sweeps(**keys)
     assert words in str(caught.value.problems[0])

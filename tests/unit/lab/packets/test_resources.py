@@ -1,4 +1,4 @@
-"""What packet trials need of a lab: NAPI at every end, threads where frames arrive, neighbours of routers, devices."""
+"""Lab resources of packet trials: NAPI on every port, threads of receiving ports, neighbours of routers, devices."""
 
 import pytest
 from tests.unit.lab.packets.measures import measure
@@ -20,14 +20,14 @@ from iolab.messages.places import ForMeasure, KeyOf
 
 
 def arranged(made: Lab, cpus: int = 4, **keys: object) -> dict[str, Resource]:
-    """Return what a lab needs for packets, by key."""
+    """Return the resources for packets of a lab, by key."""
     directions = ways(made, make_topology(made), measure(**keys))
     placement = place(directions, range(cpus), realtime=True)
     return {resource.key: resource for resource in compose(made, placement=placement)}
 
 
-def test_every_end_gets_what_puts_napi_on_and_is_read_back() -> None:
-    """GRO on, TSO and GSO off, at both ends of both links; what the file asks for stands."""
+def test_every_port_gets_the_offloads_that_enable_napi() -> None:
+    """Enable GRO, and disable TSO and GSO, at both ends of both links; keep settings of the file."""
     found = arranged(lab())
     for ref in ("tester.p0", "tester.p1", "dut.eth0", "dut.eth1"):
         change = found[f"napi:{ref}"].actions[0]
@@ -41,16 +41,16 @@ def test_every_end_gets_what_puts_napi_on_and_is_read_back() -> None:
     assert change.do.argv[3:] == ("tso", "off", "gso", "off")
 
 
-def test_only_where_frames_arrive_there_is_a_thread() -> None:
-    """One-way: the device's first port and the far one; both ways: all four."""
+def test_only_receiving_ports_get_a_napi_thread() -> None:
+    """Check the device's first port and the far one, and all four both ways."""
     for direction, expected in (("one-way", 2), ("both-ways", 4)):
         found = arranged(lab(), direction=direction)
         pins = [a for r in found.values() for a in r.actions if isinstance(a, PinNapi)]
         assert len(pins) == expected
 
 
-def test_several_senders_have_a_queue_each_and_a_thread_at_the_far_end() -> None:
-    """The queues of both ends are set before the threads are made, and read back."""
+def test_several_senders_get_a_queue_each_and_a_napi_thread_at_the_far_end() -> None:
+    """Set the queues of both ends before the threads, and read them back."""
     made = lab()
     placement = place(ways(made, make_topology(made), measure()), range(8), senders=3)
     found = {resource.key: resource for resource in compose(made, placement=placement)}
@@ -75,8 +75,8 @@ def test_several_senders_have_a_queue_each_and_a_thread_at_the_far_end() -> None
         ({"line_rate": "1Gbit", "path": "bpf_live"}, "path: bpf_live"),
     ],
 )
-def test_a_line_that_gap_frames_fill_has_a_rate_and_one_sender(wrong: dict[str, object], words: str) -> None:
-    """With both it is accepted, and `auto` means one sender."""
+def test_gap_frames_need_a_line_rate_and_one_sender(wrong: dict[str, object], words: str) -> None:
+    """Use one sender for `auto`."""
     made = lab()
     good = measure(spacing="gap-frames", line_rate="1Gbit", senders="auto", flows=64)
     check_packets(good, made, make_topology(made))
@@ -85,8 +85,8 @@ def test_a_line_that_gap_frames_fill_has_a_rate_and_one_sender(wrong: dict[str, 
         check_packets(measure(spacing="gap-frames", **wrong), made, make_topology(made))
 
 
-def test_several_senders_need_flows_that_they_can_share() -> None:
-    """Else a flow would be numbered by two threads."""
+def test_several_senders_need_a_number_of_flows_that_can_be_divided_among_them() -> None:
+    """Refuse other flows, which two threads would number."""
     made = lab()
     check_packets(measure(senders=4, flows=64), made, make_topology(made))
     with pytest.raises(InputError, match="multiple of 3"):
@@ -101,22 +101,22 @@ def test_several_senders_need_flows_that_they_can_share() -> None:
         check_packets(measure(senders=2, flows=64, path="bpf_live"), made, make_topology(made))
 
 
-def test_streams_get_none_of_it() -> None:
-    """A lab without packet trials is as the file says."""
+def test_stream_measures_get_no_packet_resources() -> None:
+    """Change nothing of the file's lab."""
     keys = {resource.key.partition(":")[0] for resource in compose(lab())}
     assert not keys & {"napi", "napi_cpu", "neighbour"}
 
 
-def test_from_streams_to_packets_only_offloads_threads_and_neighbours_change() -> None:
-    """No namespace, link or address is made anew."""
+def test_change_from_streams_to_packets_affects_only_offloads_threads_and_neighbours() -> None:
+    """Recreate no namespace, link or address."""
     made = lab(forward="route")
     change = difference(compose(made), tuple(arranged(made).values()))
     assert change.undo == ()
     assert {resource.key.partition(":")[0] for resource in change.do} == {"napi", "napi_cpu", "neighbour"}
 
 
-def test_a_router_knows_its_neighbours_for_good() -> None:
-    """One entry for each port of the tester, with the address that is found when the lab is made."""
+def test_router_has_permanent_neighbour_entries_for_the_tester() -> None:
+    """Add one entry per port of the tester, with the address at lab creation."""
     found = arranged(lab(forward="route"))
     entries = [r for key, r in found.items() if key.startswith("neighbour:")]
     assert len(entries) == 2
@@ -127,8 +127,8 @@ def test_a_router_knows_its_neighbours_for_good() -> None:
         assert "permanent" in action.do.argv
 
 
-def test_a_device_is_one_program_for_each_direction_with_its_capacity() -> None:
-    """20 000 frames/s."""
+def test_reference_device_is_one_program_per_direction_with_its_capacity() -> None:
+    """Check 20 000 frames/s."""
     found = arranged(lab(forward="xdp", device={"rate": "20kpps", "burst": 32}))
     started = {a.interface: a for r in found.values() for a in r.actions if isinstance(a, StartDevice)}
     assert {name: one.towards for name, one in started.items()} == {"eth0": "eth1", "eth1": "eth0"}
@@ -141,8 +141,8 @@ def test_a_device_is_one_program_for_each_direction_with_its_capacity() -> None:
     )
 
 
-def test_a_device_needs_two_ports() -> None:
-    """Three are told."""
+def test_reference_device_with_three_ports_is_refused() -> None:
+    """Report the number of ports."""
     machines = {"d": Netns(kind="netns", forward="xdp"), "a": Netns(kind="netns")}
     links = {f"l{i}": Link(ends=(PortRef(f"a.p{i}"), PortRef(f"d.e{i}"))) for i in range(3)}
     with pytest.raises(InputError, match="3 ports"):
@@ -161,18 +161,18 @@ def test_a_device_needs_two_ports() -> None:
         ({}, []),
     ],
 )
-def test_both_directions_of_a_device_do_what_the_file_says(
+def test_both_directions_of_a_reference_device_have_the_same_stages_in_fixed_order(
     device: dict[str, object], stages: list[str]
 ) -> None:
-    """In the order of the language, whatever that of the file."""
+    """Use the language's order, whatever the file's."""
     found = arranged(lab(forward="xdp", device=device))
     started = [a for r in found.values() for a in r.actions if isinstance(a, StartDevice)]
     kinds = [[stage["kind"] for stage in one.impairments.stages()] for one in started]
     assert kinds == [stages, stages]
 
 
-def test_a_device_that_needs_a_thread_has_it_where_its_frames_come_in() -> None:
-    """Below what feeds it, for it never sleeps while frames come; where none come it may be anywhere."""
+def test_thread_of_a_reference_device_runs_on_the_cpu_of_its_ingress_port() -> None:
+    """Give it a priority below the sending threads, because it never sleeps; without arrivals it needs no CPU."""
     found = arranged(lab(forward="xdp", device={"delay": "1ms"}))
     started = {a.interface: a for r in found.values() for a in r.actions if isinstance(a, StartDevice)}
     pins = {a.interface: a for r in found.values() for a in r.actions if isinstance(a, PinNapi)}

@@ -39,8 +39,8 @@ def offloads(lab: Lab) -> dict[str, Resource]:
     return {one.key: one for one in compose(lab) if one.key.startswith("offload:")}
 
 
-def test_the_whole_way_to_a_guest_gets_its_offloads(make_lab: MakeLab) -> None:
-    """Each is set on its own kernel, read back by name, and put back as it was."""
+def test_offloads_are_set_on_every_interface_of_the_path_to_a_guest(make_lab: MakeLab) -> None:
+    """Set each on its own kernel, read it back by name, and restore it."""
     found = offloads(dom0(make_lab, tx_checksum="off"))
     ways = {
         "offload:dom1.eth0:side:tx": ("pc6", "dom1.eth0", "tx of the parent's side of dom1.eth0"),
@@ -58,7 +58,7 @@ def test_the_whole_way_to_a_guest_gets_its_offloads(make_lab: MakeLab) -> None:
 
 
 def refused(make_lab: MakeLab, links: Mapping[str, Mapping[str, Any]], **pc: object) -> list[str]:
-    """Return what of a lab with a parent and its child does not go together."""
+    """Return the conflicts of a lab with a parent and its child."""
     machines = {"near": "none", "pc": {"kind": "vm", "memory": "1G", **pc}, "d": {"kind": "netns", "on": "pc"},
                 "m": {"kind": "vm", "on": "pc", "memory": "256M", "nic": "macvtap"},
                 "x": {"kind": "vm", "on": "pc", "memory": "256M", "engine": "xen"}}  # fmt: skip
@@ -81,24 +81,24 @@ UP = {"ends": ["near.p0", "pc.eth0"]}
          "offload.tx_checksum of link down: the NIC driver of a Xen domain (x.eth0) cannot turn this offload off"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_switched_is_told_before_anything_starts(
+def test_offload_that_cannot_be_switched_is_refused_before_the_run(
     make_lab: MakeLab, links: Mapping[str, Mapping[str, Any]], told: str
 ) -> None:
-    """A link without a bridge to children, a macvtap, and the card of a Xen domain, whose driver has it fixed."""
+    """Check a link without a bridge to children, a macvtap, and a Xen NIC, whose driver does not allow it."""
     (seen,) = refused(make_lab, links, image="xen" if "x.eth0" in str(links) else "nested")
     assert seen.startswith(told)
 
 
-def test_another_level_is_set_in_place(make_lab: MakeLab) -> None:
-    """No machine restarts, and the first original is kept."""
+def test_offload_change_is_applied_in_place(make_lab: MakeLab) -> None:
+    """Restart no machine, and keep the first original."""
     labs = (tuple(compose(dom0(make_lab, tx_checksum=switch))) for switch in ("on", "off"))
     change = difference(*labs)
     assert change.undo == ()
     assert change.in_place == {"offload:dom1.eth0:side:tx", "offload:pc6.br0:tx"}
 
 
-def test_two_links_of_one_bridge_must_agree(make_lab: MakeLab) -> None:
-    """The bridge is one."""
+def test_conflicting_offloads_of_two_links_on_one_bridge_are_refused(make_lab: MakeLab) -> None:
+    """Report the bridge that both links share."""
     machines = {"pc": {"kind": "vm", "memory": "1G", "forward": "bridge"}, "near": "none"} | {
         name: {"kind": "netns", "on": "pc"} for name in "ab"
     }
@@ -107,7 +107,7 @@ def test_two_links_of_one_bridge_must_agree(make_lab: MakeLab) -> None:
         for name, switch in (("a", "on"), ("b", "off"))
     }
     with pytest.raises(
-        InputError, match="tso off, and tso on on link down-a, whose ports are on the same bridge"
+        InputError, match="tso is off here and on on link down-a, and the ports of both links are on the same"
     ):
         compose(make_lab(machines, links))
 
@@ -124,8 +124,8 @@ WIRE = {"loss": "1%"}
 NETEM = {"loss": "1%", "emulator": "netem"}
 
 
-def test_both_ends_of_an_emulated_link_know_each_other_for_good() -> None:
-    """Without a question; nothing is read back for it in each trial."""
+def test_ends_of_an_emulated_link_have_permanent_neighbour_entries() -> None:
+    """Add them without ARP, and without a read-back in each trial."""
     found = entries({"path": {"ends": ["a.eth0", "b.eth0"], "wire": WIRE}}, a={}, b={})
     assert set(found) == {"neighbour:a.eth0:b.eth0", "neighbour:b.eth0:a.eth0"}
     for entry in found.values():
@@ -136,13 +136,13 @@ def test_both_ends_of_an_emulated_link_know_each_other_for_good() -> None:
         assert entry.expect == ()
 
 
-def test_netem_loses_questions_too() -> None:
-    """So its ends know each other as well."""
+def test_ends_of_a_netem_link_have_permanent_neighbour_entries() -> None:
+    """Add them, because netem loses ARP requests, too."""
     assert entries({"path": {"ends": ["a.eth0", "b.eth0"], "wire": NETEM}}, a={}, b={})
 
 
-def test_ends_of_other_links_ask() -> None:
-    """Nothing that the file does not say is done to them, also beside an emulated link."""
+def test_ends_of_links_without_emulation_have_no_static_neighbour_entries() -> None:
+    """Leave other links unchanged, even next to an emulated link."""
     links: dict[str, dict[str, object]] = {
         "path": {"ends": ["a.eth0", "r.eth0"], "wire": WIRE},
         "lan": {"ends": ["r.eth1", "b.eth0"]},
@@ -151,8 +151,8 @@ def test_ends_of_other_links_ask() -> None:
     assert set(found) == {"neighbour:a.eth0:r.eth0", "neighbour:r.eth0:a.eth0"}
 
 
-def test_who_is_reached_through_a_bridge_behind_an_emulated_link_is_known() -> None:
-    """The question would pass the link."""
+def test_machines_bridged_behind_an_emulated_link_have_static_neighbour_entries() -> None:
+    """Add them, because an ARP request would pass the link."""
     links: dict[str, dict[str, object]] = {
         "path": {"ends": ["a.eth0", "s.eth0"], "wire": WIRE},
         "lan": {"ends": ["s.eth1", "b.eth0"]},
@@ -161,8 +161,8 @@ def test_who_is_reached_through_a_bridge_behind_an_emulated_link_is_known() -> N
     assert {"neighbour:a.eth0:b.eth0", "neighbour:b.eth0:a.eth0"} <= set(found)
 
 
-def test_in_a_large_segment_they_ask() -> None:
-    """Each knows each other: entries grow with the square of the endpoints."""
+def test_network_segment_with_many_machines_has_no_static_neighbour_entries() -> None:
+    """Avoid entries that grow with the square of the number of endpoints."""
 
     def star(clients: int) -> dict[str, Resource]:
         links: dict[str, dict[str, object]] = {

@@ -1,4 +1,4 @@
-"""Values taken from what the real tools printed (iproute2 6.1, ethtool 6.1, kernel 6.18)."""
+"""Values extracted from the output of real tools (iproute2 6.1, ethtool 6.1, kernel 6.18)."""
 
 import json
 
@@ -140,14 +140,14 @@ CARDS = """[{"ifname":"eth1","flags":[],"mtu":1500,"address":"02:00:00:00:00:01"
         (Value(), "4096\t131072\t6291456\n", "4096 131072 6291456"),
     ],
 )
-def test_a_value_is_found_in_what_the_tool_printed(how: How, text: str, value: str | None) -> None:
-    """Each reading takes its value, and only from where it stands; what is not shown is None."""
+def test_value_is_extracted_from_tool_output(how: How, text: str, value: str | None) -> None:
+    """Read each value from its place only; return None for a missing one."""
     assert value_shown(how, text) == value
 
 
 @given(st.text(max_size=200) | st.just(ADDR[:-9]) | st.just('[{"ifname":"eth0"}]') | st.just("[[], 7, null]"))
-def test_text_that_cannot_be_understood_shows_nothing(text: str) -> None:
-    """Broken output is a read-back that shows nothing, never an exception."""
+def test_malformed_tool_output_gives_no_value_and_no_exception(text: str) -> None:
+    """Return no value, and raise no exception."""
     hows: list[How] = [
         Interface("eth0", "vlan"),
         Features("eth0", ("tso",)),
@@ -160,8 +160,8 @@ def test_text_that_cannot_be_understood_shows_nothing(text: str) -> None:
     assert value_shown(ShaperClass("1:1", "rate_bps"), text) is None
 
 
-def test_tolerance_covers_rounding_and_no_more() -> None:
-    """An expectation with tolerance holds up to it; without, only for the very text."""
+def test_tolerance_of_an_expectation_covers_only_rounding() -> None:
+    """Require the exact text without a tolerance."""
     source = Reading(Command(("tc", "class", "show", "dev", "eth0")), ShaperClass("1:11", "rate_bps"))
     expectation = Expectation(source, "123456789", "rate", 123456)
     assert holds(expectation, extract(source, CLASSES))

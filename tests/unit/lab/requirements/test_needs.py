@@ -1,4 +1,4 @@
-"""What a cell needs of a host, and what is said of what is lacking."""
+"""Requirements of a cell on a host, and messages on unmet ones."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -28,14 +28,14 @@ from iolab.units import format_bytes
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 Reason = Callable[..., str]
-"""What is lacking, in words, for a stream between two machines; nothing where all is there."""
+"""The unmet requirement of a stream between two machines, in words; empty if all are met."""
 TOOLS = ("ethtool", "qemu-system-x86_64", "taskset", "ps", "xl", "qemu 8")
 CONTRACT = Path(__file__).parents[4] / "contract" / "agent-v1.md"
 
 
 @pytest.fixture
 def facts() -> Facts:
-    """Give the facts of the contract's example, with ethtool installed."""
+    """Return the facts of the contract's example, with ethtool installed."""
     lines = CONTRACT.read_text().splitlines()
     (line,) = [line for line in lines if '"result":{"hostname"' in line]
     decoded = decode_facts(
@@ -46,7 +46,7 @@ def facts() -> Facts:
 
 @pytest.fixture
 def reason(make_lab: MakeLab, facts: Facts) -> Reason:
-    """Give what is lacking for a stream between two machines, some of which is replaced."""
+    """Provide a function that returns the unmet requirement of a stream with some replaced parts."""
 
     def find(host: Facts = facts, machine: object = "none", **link: object) -> str:
         lab = make_lab({"a": "none", "b": machine}, {"x": {"ends": ["a.lab0", "b.eth0"], **link}})
@@ -56,8 +56,8 @@ def reason(make_lab: MakeLab, facts: Facts) -> Reason:
     return find
 
 
-def test_without_the_right_to_make_namespaces_nothing_is_made(reason: Reason, facts: Facts) -> None:
-    """As in a container without privileges, or of a user whom the kernel lets make none; what to do is said once."""
+def test_host_without_the_right_to_create_namespaces_is_reported_once(reason: Reason, facts: Facts) -> None:
+    """Report the remedy for an unprivileged container, and for a user without the right."""
     container = replace(facts, capabilities=("command", "process"))
     assert reason(replace(facts, capabilities=())) == "", "nobody asked the agent"
     assert reason(container).count("docker run --cap-add NET_ADMIN --cap-add SYS_ADMIN") == 1
@@ -67,34 +67,34 @@ def test_without_the_right_to_make_namespaces_nothing_is_made(reason: Reason, fa
     assert "install the package iproute2" in reason(without_ip)
 
 
-def test_facts_of_the_contract_are_read(facts: Facts) -> None:
-    """The example of the protocol decodes, and so does what is made of it."""
+def test_host_facts_example_in_the_contract_is_decoded(facts: Facts) -> None:
+    """Decode the example of the protocol, and encode it again."""
     assert (facts.hostname, facts.cpus, facts.interfaces[0].driver) == ("pc6", 2, "virtio_net")
     assert facts.features["link:vlan"] is False
     assert decode_facts(asdict(facts), asdict(facts)) == facts
 
 
-def test_facts_of_another_shape_are_refused_in_words() -> None:
-    """What is missing is named; there is no traceback of a parser."""
+def test_malformed_host_facts_are_refused_with_the_missing_field() -> None:
+    """Show no traceback of a parser."""
     with pytest.raises(AgentError, match=r"reading the host's facts failed at \w+: field required"):
         decode_facts({}, {"hostname": "pc6"})
 
 
-def test_a_plain_lab_needs_nothing_that_debian_lacks(reason: Reason) -> None:
-    """veth, addresses, MTU and offloads."""
+def test_plain_lab_has_no_unmet_requirement_on_debian(reason: Reason) -> None:
+    """Check veth, addresses, MTU and offloads."""
     assert reason(mtu=9000, offload={"tso": "off"}) == ""
 
 
-def test_a_missing_kernel_feature_says_what_to_do(reason: Reason) -> None:
-    """The kernel module is named, and the way out."""
+def test_missing_kernel_feature_is_reported_with_module_and_remedy(reason: Reason) -> None:
+    """Name the kernel module and the way out."""
     assert reason(vlan=100) == (
         "`vlan: 100` on link x: module 8021q is not available in the kernel of this host; load the module, or put "
         "a and b in a VM"
     )
 
 
-def test_what_could_not_be_tried_is_not_refused(reason: Reason, facts: Facts) -> None:
-    """A feature that is null in the facts may work."""
+def test_untested_kernel_feature_is_not_refused(reason: Reason, facts: Facts) -> None:
+    """Accept a feature that is null in the facts."""
     assert reason(replace(facts, features={"link:vlan": None}), vlan=100) == ""
 
 
@@ -104,13 +104,16 @@ def test_what_could_not_be_tried_is_not_refused(reason: Reason, facts: Facts) ->
         ("cubic", None),
         ("bbr3", None),
         ("vegas", "module tcp_vegas is not available"),
-        ("cubicc", "the kernel of this host does not have congestion control cubicc; it has bbr3, cubic"),
+        (
+            "cubicc",
+            "the kernel of this host does not have congestion control cubicc; the kernel has bbr3, cubic",
+        ),
     ],
 )
-def test_a_congestion_control_is_one_that_the_kernel_could_load_or_has_loaded(
+def test_congestion_control_must_be_loadable_or_loaded(
     make_lab: MakeLab, facts: Facts, asked: str, said: str | None
 ) -> None:
-    """Those of other makers are known by being loaded; a name of nothing is a mistake in the file."""
+    """Accept a loaded algorithm of a third party; treat an unknown name as a mistake."""
     tried = {"congestion:cubic": True, "congestion:reno": True, "congestion:vegas": False}
     host = replace(
         facts, features={**facts.features, **tried}, settings={CONGESTION_LOADED: "reno cubic bbr3\n"}
@@ -121,10 +124,10 @@ def test_a_congestion_control_is_one_that_the_kernel_could_load_or_has_loaded(
     assert told is None if said is None else said in str(told)
 
 
-def test_a_congestion_control_that_is_loaded_and_refused_is_no_missing_module(
+def test_congestion_control_that_is_not_permitted_is_not_reported_as_a_missing_module(
     make_lab: MakeLab, facts: Facts
 ) -> None:
-    """A container without privileges may choose only what tcp_allowed_congestion_control lists."""
+    """Name tcp_allowed_congestion_control, which limits an unprivileged container."""
     refused = {"congestion:cubic": False}
     host = replace(
         facts, features={**facts.features, **refused}, settings={CONGESTION_LOADED: "reno cubic\n"}
@@ -136,8 +139,8 @@ def test_a_congestion_control_that_is_loaded_and_refused_is_no_missing_module(
     assert "module" not in str(found)
 
 
-def test_a_guest_has_no_congestion_control_of_an_unheard_name(make_lab: MakeLab, facts: Facts) -> None:
-    """Its kernel is one of ours."""
+def test_unknown_congestion_control_is_refused_in_a_guest(make_lab: MakeLab, facts: Facts) -> None:
+    """Refuse it, because the image's kernel is known."""
     image = ImageFact(flavour="linux", features={"congestion:bbr": True})
     lab = make_lab({"a": {"kind": "vm"}, "b": "none"}, {"x": {"ends": ["a.eth0", "b.eth0"]}})
     for asked, lacks in (("bbr", False), ("cubic", False), ("bbrr", True)):
@@ -146,8 +149,8 @@ def test_a_guest_has_no_congestion_control_of_an_unheard_name(make_lab: MakeLab,
         assert ("bbrr" in str(told)) is lacks
 
 
-def test_a_missing_program_is_told_with_its_package(reason: Reason, facts: Facts) -> None:
-    """tc comes with iproute2; ethtool is needed for offloads only."""
+def test_missing_program_is_reported_with_its_package(reason: Reason, facts: Facts) -> None:
+    """Name iproute2 for tc; require ethtool for offloads only."""
     bare = replace(facts, programs={"iperf3": "3.12", "ip": "6.1", "tc": None, "ethtool": None})
     tc = "tc is not installed on this host; install the package iproute2"
     assert reason(bare) == tc
@@ -165,23 +168,23 @@ def test_a_missing_program_is_told_with_its_package(reason: Reason, facts: Facts
         ),
     ],
 )
-def test_what_is_not_built_yet_says_so(
+def test_unsupported_feature_is_reported_with_its_location(
     reason: Reason, machine: object, link: Mapping[str, object], what: str
 ) -> None:
-    """The part of the file is named."""
+    """Name the part of the file."""
     assert reason(machine=machine, **link).startswith(f"{what} is not yet supported by this version of iolab")
 
 
-def test_a_port_of_this_computer_needs_a_free_name(reason: Reason) -> None:
-    """A lab never takes over an interface that exists."""
+def test_port_name_of_an_existing_interface_is_refused_on_the_local_host(reason: Reason) -> None:
+    """Refuse an existing interface."""
     assert (
         reason(machine={"kind": "host"})
         == "port b.eth0: this host already has an interface eth0; rename the port"
     )
 
 
-def test_a_lab_takes_no_network_from_the_computer_it_is_on(reason: Reason, facts: Facts) -> None:
-    """An address beside the computer's own would send its traffic into the lab; a namespace has routes of its own."""
+def test_address_that_overlaps_a_network_of_the_local_host_is_refused(reason: Reason, facts: Facts) -> None:
+    """Refuse an address whose route would take the host's own traffic; a namespace has separate routes."""
     used = UsedNetwork(network="192.0.2.0/24", interface="eno1")
     free = replace(facts, interfaces=(), networks=(used,))
     address = {"addresses": {"b.eth0": "192.0.2.2/25"}}
@@ -195,8 +198,8 @@ def test_a_lab_takes_no_network_from_the_computer_it_is_on(reason: Reason, facts
     assert reason(own, machine={"kind": "host"}, **address) == "", "a card's own address is no other's"
 
 
-def test_a_lab_routes_no_network_away_from_the_computer_it_is_on(make_lab: MakeLab, facts: Facts) -> None:
-    """The network behind a router is reached by a route in the computer's own table."""
+def test_route_that_overlaps_a_network_of_the_local_host_is_refused(make_lab: MakeLab, facts: Facts) -> None:
+    """Check the network behind a router, which is routed in the host's table."""
     lab = make_lab({"me": {"kind": "host"}, "r": "route", "far": "none"}, {
         "one": ["me.lab0", "r.p0"],
         "two": {"ends": ["r.p1", "far.p0"], "addresses": {"far.p0": "192.0.2.2/24"}},
@@ -207,16 +210,18 @@ def test_a_lab_routes_no_network_away_from_the_computer_it_is_on(make_lab: MakeL
     assert "overlaps 192.0.2.128/25, which this host already uses on eno1" in told, told
 
 
-def test_an_ordinary_user_may_not_change_the_whole_kernel(reason: Reason, facts: Facts) -> None:
-    """Settings of the network namespace are fine, others need root."""
+def test_setting_outside_the_network_namespace_needs_root(reason: Reason, facts: Facts) -> None:
+    """Allow settings of the network namespace."""
     machine = {"kind": "netns", "settings": {"vm.swappiness": "1", "net.ipv4.tcp_sack": "0"}}
     assert reason(machine=machine) == ""
     told = reason(replace(facts, rootless=True), machine=machine)
     assert told == "setting vm.swappiness on machine b: this requires root on this host; run iolab as root"
 
 
-def test_a_setting_beyond_networks_needs_the_users_word(reason: Reason, facts: Facts, imaged: Facts) -> None:
-    """core_pattern would make a file into a program that runs as root; in a guest it makes nothing of this computer."""
+def test_dangerous_kernel_setting_needs_allow_setting_except_in_a_guest(
+    reason: Reason, facts: Facts, imaged: Facts
+) -> None:
+    """Refuse core_pattern, which would run a file as root; in a guest it does not affect the host."""
     settings = {"kernel.core_pattern": "|/tmp/x"}
     machine = {"kind": "netns", "settings": settings}
     assert reason(machine=machine) == (
@@ -230,25 +235,25 @@ def test_a_setting_beyond_networks_needs_the_users_word(reason: Reason, facts: F
     assert reason(imaged, machine={"kind": "vm", "settings": settings}) == ""
 
 
-def test_a_measure_of_a_disk_needs_a_disk(make_lab: MakeLab) -> None:
-    """A machine without one is a mistake in the file."""
+def test_disk_measure_without_a_disk_is_refused(make_lab: MakeLab) -> None:
+    """Report it as a mistake in the file."""
     lab = make_lab({"a": "none", "b": "none"}, {"x": ["a.eth0", "b.eth0"]})
     disk = DiskMeasure.model_validate({"kind": "disk", "on": "a", "program": "hdparm"})
     with pytest.raises(InputError, match="saw 0 disks"):
         needs(Setup(lab, {"read": disk}))
 
 
-def test_ends_that_no_link_joins_are_wrong_input(make_lab: MakeLab) -> None:
-    """That is a mistake in the file, not a limit of the host."""
+def test_measure_between_unconnected_machines_is_refused(make_lab: MakeLab) -> None:
+    """Report it as a mistake in the file, not a limit of the host."""
     lab = make_lab({"a": "none", "b": "none", "c": "none"}, {"x": ["a.eth0", "b.eth0"]})
     stream = Stream.model_validate({"kind": "stream", "from": "a", "to": "c"})
-    with pytest.raises(InputError, match="finding an end of the measure"):
+    with pytest.raises(InputError, match="looking up an endpoint of the measure"):
         needs(Setup(lab, {"tcp": stream}))
 
 
 @pytest.fixture
 def imaged(facts: Facts) -> Facts:
-    """Give that host with guest images: linux without vlans, nested with."""
+    """Return that host with guest images: linux without vlans, nested with."""
     images = (
         ImageFact(flavour="linux", features={"link:vlan": False, "nic:e1000": True}),
         ImageFact(flavour="nested", features={"link:vlan": True, "device:vhost-net": False}),
@@ -256,17 +261,19 @@ def imaged(facts: Facts) -> Facts:
     return replace(facts, images=images)
 
 
-def test_a_guest_needs_its_image(reason: Reason, facts: Facts, imaged: Facts) -> None:
-    """What makes one is said; with the image there is nothing else."""
+def test_missing_guest_image_is_reported_with_the_build_command(
+    reason: Reason, facts: Facts, imaged: Facts
+) -> None:
+    """Report nothing else if the image exists."""
     told = reason(facts, machine={"kind": "vm"})
     assert told == "there is no guest image linux yet; `iolab run` or `iolab image build linux` builds it"
     assert reason(imaged, machine={"kind": "vm"}) == ""
 
 
-def test_what_a_guest_needs_is_asked_of_its_image_and_not_of_this_host(
+def test_features_of_a_guest_are_required_of_its_image_and_not_of_the_host(
     make_lab: MakeLab, imaged: Facts
 ) -> None:
-    """A vlan between two guests: this kernel has none and need not have one; the first image has none either."""
+    """Check a vlan between two guests against the image, which may lack it, not against the host."""
 
     def told(image: str) -> str | None:
         machines = {name: {"kind": "vm", "image": image} for name in ("a", "b")}
@@ -279,8 +286,8 @@ def test_what_a_guest_needs_is_asked_of_its_image_and_not_of_this_host(
     assert told("linux") == seen
 
 
-def test_a_vm_is_proposed_only_where_its_image_has_what_is_lacking(reason: Reason, facts: Facts) -> None:
-    """An image without the module would be no help."""
+def test_vm_is_suggested_only_if_its_image_has_the_missing_feature(reason: Reason, facts: Facts) -> None:
+    """Suggest no image that lacks the module, too."""
     without = (ImageFact(flavour="linux", features={"link:vlan": False}),)
     assert (
         reason(replace(facts, images=without), vlan=100)
@@ -298,20 +305,20 @@ def test_a_vm_is_proposed_only_where_its_image_has_what_is_lacking(reason: Reaso
         ({"nic": "rtl8139", "ring": {"rx": 64}}, "ring of machine b: the ring size of rtl8139 is fixed"),
     ],
 )  # fmt: skip
-def test_a_card_that_cannot_be_so_is_left_out_with_its_reason(
+def test_unsupported_nic_of_a_guest_is_left_out_with_the_reason(
     reason: Reason, imaged: Facts, machine: dict[str, object], what: str
 ) -> None:
-    """That is no mistake of the file: other levels may fit."""
+    """Leave out the cell, because other levels may work."""
     assert reason(imaged, machine={"kind": "vm", **machine}).startswith(what)
 
 
-def test_rings_of_emulated_cards_may_be_of_any_size(reason: Reason, imaged: Facts) -> None:
-    """Their driver sets them."""
+def test_rings_of_emulated_nics_may_have_any_size(reason: Reason, imaged: Facts) -> None:
+    """Accept any size, which their driver sets."""
     assert reason(imaged, machine={"kind": "vm", "nic": "e1000", "ring": {"rx": 300}}) == ""
 
 
-def test_a_macvtap_needs_its_kernels_driver_and_who_may_open_it(reason: Reason, imaged: Facts) -> None:
-    """An ordinary user may make one, but not open its node: that needs root, or a line for sudo."""
+def test_macvtap_needs_the_kernel_module_and_permission_to_open_it(reason: Reason, imaged: Facts) -> None:
+    """Allow an ordinary user to create one; opening it needs root or a sudo rule."""
     machine = {"kind": "vm", "nic": "macvtap"}
     told = reason(replace(imaged, rootless=True, capabilities=()), machine=machine)
     assert told.startswith(
@@ -324,16 +331,18 @@ def test_a_macvtap_needs_its_kernels_driver_and_who_may_open_it(reason: Reason, 
     assert "module macvtap is not available in the kernel of this host" in told
 
 
-def test_a_parent_without_hypervisor_is_told_which_image_has_one(make_lab: MakeLab, imaged: Facts) -> None:
-    """The image that was written does not start guests of that engine."""
+def test_parent_without_a_hypervisor_is_reported_and_an_image_with_one_is_named(
+    make_lab: MakeLab, imaged: Facts
+) -> None:
+    """Name the image that can start guests of the engine."""
     machines = {"h": {"kind": "vm", "image": "linux"}, "g": {"kind": "vm", "on": "h"}}
     told = missing(needs(Setup(make_lab(machines, {"x": ["h.eth0", "g.eth0"]}), {})), imaged)
     assert told is not None
     assert "image linux of the parent h cannot run guests of engine qemu; set `image: nested` on h" in told
 
 
-def test_a_domain_needs_a_dom0_wherever_it_is(make_lab: MakeLab, imaged: Facts) -> None:
-    """This computer and another host are asked for the same; a host that has it needs nothing more than the image."""
+def test_xen_domain_needs_a_dom0_on_any_host(make_lab: MakeLab, imaged: Facts) -> None:
+    """Require the same of the local host and of a remote one; a Dom0 needs only the image."""
     for parent in ({"kind": "host"}, {"kind": "host", "ssh": "h"}):
         machines = {"h": parent, "d": {"kind": "vm", "engine": "xen", "on": "h"}}
         setup = Setup(make_lab(machines, {"x": ["h.p0", "d.eth0"]}), {})
@@ -349,38 +358,41 @@ def test_a_domain_needs_a_dom0_wherever_it_is(make_lab: MakeLab, imaged: Facts) 
         assert missing(needs(setup), with_xen) is None
 
 
-def test_what_a_nested_card_needs_is_asked_of_its_parents_image(make_lab: MakeLab, imaged: Facts) -> None:
-    """vhost-net on a guest: its image says that its kernel has none."""
+def test_nic_of_a_nested_guest_is_required_of_its_parents_image(make_lab: MakeLab, imaged: Facts) -> None:
+    """Check vhost-net of a nested guest in the parent's image."""
     machines = {"h": {"kind": "vm"}, "g": {"kind": "vm", "on": "h", "nic": "vhost-net"}}
     told = missing(needs(Setup(make_lab(machines, {"x": ["h.eth0", "g.eth0"]}), {})), imaged)
     assert told is not None
     assert "the kernel of guest image nested has no module vhost_net" in told
 
 
-def test_a_guest_has_no_more_memory_than_its_parent(reason: Reason, make_lab: MakeLab, imaged: Facts) -> None:
-    """Of a computer what it really has counts, of a guest its `memory`."""
+def test_guest_with_more_memory_than_its_parent_is_refused(
+    reason: Reason, make_lab: MakeLab, imaged: Facts
+) -> None:
+    """Compare with the real memory of a host, and with `memory` of a guest."""
     assert reason(imaged, {"kind": "vm", "memory": "4G"}) == ""
     told = reason(imaged, {"kind": "vm", "memory": "16T"})
     seen = format_bytes(imaged.memory_bytes)
-    assert told == f"memory of machine b: this host has only {seen} of memory; request less"
+    assert told == f"memory of machine b: this host has only {seen} of memory; request less memory"
     machines = {"outer": {"kind": "vm"}, "inner": {"kind": "vm", "on": "outer", "memory": "1G"}}
     nested = Setup(make_lab(machines, {"x": {"ends": ["outer.p0", "inner.eth0"]}}), {})
     told = missing(needs(nested), imaged) or ""
-    assert "memory of machine inner: the parent outer has only 512 MiB of memory; give outer more" in (
+    assert "memory of machine inner: the parent outer has only 512 MiB of memory; give outer more memory" in (
         told or ""
     )
 
 
-def test_guests_side_by_side_have_no_more_memory_together_than_their_parent(
+def test_guests_with_more_total_memory_than_their_parent_are_refused(
     make_lab: MakeLab, imaged: Facts
 ) -> None:
-    """Each alone fits; of a guest that has them, their sum counts as well."""
+    """Compare their sum, too, although each alone fits."""
     each = imaged.memory_bytes // 2
     machines = {name: {"kind": "vm", "memory": each} for name in ("a", "b", "c")}
     told = missing(needs(Setup(make_lab(machines, {"x": ["a.eth0", "b.eth0", "c.eth0"]}), {})), imaged) or ""
     seen = format_bytes(imaged.memory_bytes)
-    assert f"memory of machines a, b, c together: this host has only {seen} of memory; request less" in (
-        told or ""
+    assert (
+        f"memory of machines a, b, c together: this host has only {seen} of memory; request less memory"
+        in (told or "")
     )
     inner = {name: {"kind": "vm", "on": "outer", "memory": "300M"} for name in ("a", "b")}
     nested = {"outer": {"kind": "vm"}, **inner}
@@ -388,8 +400,10 @@ def test_guests_side_by_side_have_no_more_memory_together_than_their_parent(
     assert "memory of machines a, b together: the parent outer has only 512 MiB of memory" in told
 
 
-def test_a_guest_is_pinned_to_cpus_that_are_online(reason: Reason, make_lab: MakeLab, imaged: Facts) -> None:
-    """A computer's own numbers count, holes included; what is not known is not refused; of a guest its `cpus` count."""
+def test_guest_can_be_pinned_only_to_online_cpus_of_its_parent(
+    reason: Reason, make_lab: MakeLab, imaged: Facts
+) -> None:
+    """Check a host's CPU numbers with gaps, and a guest's `cpus`; accept unknown ones."""
     guest = {"kind": "vm", "cpus": 2, "pin": [4, 6]}
     every_other = replace(imaged, settings={ONLINE_CPUS: "0,2,4,6\n"})
     assert reason(every_other, guest) == ""
@@ -410,16 +424,16 @@ def test_a_guest_is_pinned_to_cpus_that_are_online(reason: Reason, make_lab: Mak
     )
 
 
-def test_a_cable_joins_hosts(reason: Reason) -> None:
-    """A namespace has no socket to plug it in."""
+def test_cable_to_a_namespace_is_refused(reason: Reason) -> None:
+    """Refuse it, because a namespace has no socket."""
     told = reason(cable=True)
     assert told.startswith(
         "cable of link x: a is of kind netns, but a cable connects interfaces of machines of kind host"
     )
 
 
-def test_machines_and_volumes_are_expensive_links_and_settings_are_cheap() -> None:
-    """What is made anew decides the whole plots."""
+def test_factors_that_change_machines_or_volumes_are_expensive_and_those_of_links_are_cheap() -> None:
+    """Define which factors are grouped into whole plots."""
     assert expensive("machines.dut.nic")
     assert expensive("machines.*.cpus")
     assert expensive("volumes.lun0.size")
@@ -432,8 +446,8 @@ def test_machines_and_volumes_are_expensive_links_and_settings_are_cheap() -> No
     assert not expensive("*.direction")
 
 
-def test_frames_between_two_kernels_are_refused(make_lab: MakeLab) -> None:
-    """Their stamps would be read by another clock; both ports on one host are fine, whatever lies between."""
+def test_test_frames_between_two_kernels_are_refused(make_lab: MakeLab) -> None:
+    """Refuse them, because different clocks would read the stamps; accept both ports on one host."""
     hosts = {name: {"kind": "host", "ssh": name} for name in ("pc6", "pc7")}
     links = {name: {"ends": [f"pc6.{name}", f"pc7.{name}"], "cable": True} for name in ("eth1", "eth2")}
 
@@ -449,8 +463,10 @@ def test_frames_between_two_kernels_are_refused(make_lab: MakeLab) -> None:
     assert needs(wanted("pc6.eth2", "bridge"))
 
 
-def test_what_another_host_lacks_is_told_with_its_name(make_lab: MakeLab, facts: Facts) -> None:
-    """Before it was reached nothing is said; then its interfaces, its programs and its rights are looked at."""
+def test_unmet_requirement_of_a_different_host_is_reported_with_its_name(
+    make_lab: MakeLab, facts: Facts
+) -> None:
+    """Check its interfaces, programs and rights after it is reached, not before."""
     hosts = {name: {"kind": "host", "ssh": f"root@{name}"} for name in ("pc6", "pc7")}
     lab = make_lab(hosts, {"x": {"ends": ["pc6.eth0", "pc7.eth1"], "cable": True}})
     stream = Stream.model_validate({"kind": "stream", "from": "pc6", "to": "pc7"})
@@ -462,8 +478,8 @@ def test_what_another_host_lacks_is_told_with_its_name(make_lab: MakeLab, facts:
     assert "cable of link x: this requires root on pc6; run iolab as root" in told
 
 
-def test_guests_that_start_together_cost_little_more_than_one(make_lab: MakeLab) -> None:
-    """Those on a guest start after it, and a computer below Xen takes longer."""
+def test_estimated_start_time_of_parallel_guests_is_close_to_that_of_one_guest(make_lab: MakeLab) -> None:
+    """Add nested guests after their parents, and more time for Xen."""
     one = make_lab({"a": {"kind": "vm"}, "n": "none"}, {})
     two = make_lab({"a": {"kind": "vm"}, "b": {"kind": "vm"}}, {})
     nested = make_lab({"a": {"kind": "vm"}, "g": {"kind": "vm", "on": "a"}}, {})
@@ -473,8 +489,8 @@ def test_guests_that_start_together_cost_little_more_than_one(make_lab: MakeLab)
     assert start_ns(two) < start_ns(nested) < start_ns(xen)
 
 
-def test_an_igb_needs_a_newer_qemu(reason: Reason, imaged: Facts) -> None:
-    """Debian 12 has one among its backports, which is fetched by a command of ours."""
+def test_igb_nic_needs_a_newer_qemu(reason: Reason, imaged: Facts) -> None:
+    """Name the command that fetches Debian's backport."""
     without = replace(imaged, programs={**imaged.programs, "qemu 8": None})
     assert (
         reason(without, machine={"kind": "vm", "nic": "igb"})
@@ -484,8 +500,8 @@ def test_an_igb_needs_a_newer_qemu(reason: Reason, imaged: Facts) -> None:
     assert reason(having, machine={"kind": "vm", "nic": "igb"}) == ""
 
 
-def test_a_switch_in_user_space_needs_its_program_and_a_newer_qemu(reason: Reason, imaged: Facts) -> None:
-    """Both are named with what installs them."""
+def test_vhost_user_nic_needs_the_switch_program_and_a_newer_qemu(reason: Reason, imaged: Facts) -> None:
+    """Name both with their installation commands."""
     able = replace(imaged, programs={**imaged.programs, "qemu 8": "10.0"})
     machine = {"kind": "vm", "nic": "vhost-user"}
     assert reason(able, machine=machine) == ""
@@ -497,10 +513,8 @@ def test_a_switch_in_user_space_needs_its_program_and_a_newer_qemu(reason: Reaso
     assert reason(older, machine=machine).startswith(f"{card}: this host has no QEMU 8 or later")
 
 
-def test_what_a_switch_in_user_space_does_not_carry_is_told_before_a_run(
-    reason: Reason, imaged: Facts
-) -> None:
-    """It finishes no checksums and cuts no segments for others, and none of its frames is large."""
+def test_offloads_and_jumbo_frames_are_refused_on_a_vhost_user_nic(reason: Reason, imaged: Facts) -> None:
+    """Refuse them, because it neither completes checksums nor segments frames."""
     able = replace(imaged, programs={**imaged.programs, "qemu 8": "10.0"})
     machine = {"kind": "vm", "nic": "vhost-user"}
     told = reason(able, machine=machine, offload={"tx_checksum": "on", "tso": "on", "gro": "on"})
@@ -509,8 +523,8 @@ def test_what_a_switch_in_user_space_does_not_carry_is_told_before_a_run(
     assert "an MTU of at most 1500 bytes" in reason(able, machine=machine, mtu=9000)
 
 
-def test_only_a_switch_in_user_space_reads_long_transmit_rings() -> None:
-    """QEMU has it so."""
+def test_long_transmit_ring_is_accepted_only_by_vhost_user() -> None:
+    """Refuse it for other NICs, as QEMU does."""
     ring, ring_of = {"rx": 1024, "tx": 1024}, ForMachine(machine="b")
     assert (
         list(ring_trouble(ring_of, Vm.model_validate({"kind": "vm", "nic": "vhost-user", "ring": ring})))
@@ -536,14 +550,14 @@ measure:
 
 
 def lab_of(nic: str) -> Lab:
-    """Return the lab with a kind of card."""
+    """Return the lab with a kind of NIC."""
     experiment = parse(LAB.replace("NIC", nic), "lab.yaml")
     return Resolver(experiment).setup(next(cells(experiment))).lab
 
 
 @pytest.mark.parametrize("nic", ["virtio-net", "macvtap"])
-def test_the_image_is_needed_here_and_the_hypervisor_there(nic: str) -> None:
-    """The image is copied to the host, QEMU is its own; a macvtap also needs an agent there that may open it."""
+def test_guest_on_a_remote_host_needs_the_image_locally_and_the_hypervisor_remotely(nic: str) -> None:
+    """Copy the image to the host, which has its own QEMU; a macvtap needs its agent's permission there."""
     found = lab_needs(lab_of(nic))
     assert Need(NeedKind.IMAGE, "linux", ForMachine(machine="dut")) in found
     assert Need(NeedKind.PROGRAM, "qemu-system-x86_64", ForMachine(machine="dut"), "host:pc1") in found
@@ -556,8 +570,8 @@ def test_the_image_is_needed_here_and_the_hypervisor_there(nic: str) -> None:
     assert opened == (["host:pc1"] if nic == "macvtap" else [])
 
 
-def test_the_guest_is_started_there_and_pinned_by_that_hosts_cpus() -> None:
-    """Where nobody knows how many CPUs the host has, it may run on any."""
+def test_guest_on_a_remote_host_is_pinned_to_cpus_of_that_host() -> None:
+    """Use any CPU if the number of CPUs is unknown."""
     for cpus, chosen in (({"pc1": 4}, (1,)), ({}, ())):
         resources = {one.key: one for one in compose(lab_of("virtio-net"), cpus=16, other_cpus=cpus)}
         assert resources["vm:dut"].kernel == "pc1"
@@ -567,8 +581,8 @@ def test_the_guest_is_started_there_and_pinned_by_that_hosts_cpus() -> None:
         assert getattr(pin, "vcpus", None) == chosen
 
 
-def test_a_host_of_another_kind_than_the_images_is_told_before_one_is_copied() -> None:
-    """Both kinds are named; a host like this computer is right, and so is one that was not reached yet."""
+def test_host_of_a_different_architecture_than_the_images_is_refused() -> None:
+    """Name both architectures; accept an equal host, and one that is not reached yet."""
     own = Facts(
         hostname="here", kernel="6.1.0", architecture="x86_64", os="Debian", cpu_model="any", cpus=2,
         memory_bytes=1 << 30, clocksource="tsc", load_1min_milli=0,
@@ -580,5 +594,5 @@ def test_a_host_of_another_kind_than_the_images_is_told_before_one_is_copied() -
     assert lacking(need, replace(own, hosts={"pc1": own})) is None
     told = in_words(lacking(need, replace(own, hosts={"pc1": replace(own, architecture="aarch64")})))
     assert told.startswith(
-        "machine dut: the guest images here are for x86_64, but pc1 is aarch64; put the guest on"
+        "machine dut: the local guest images are for x86_64, but the architecture of pc1 is aarch64; put the guest on"
     )

@@ -1,4 +1,4 @@
-"""Disks of hosts and namespaces, and exports: what is made in which order, and what is refused or lacking."""
+"""Disks of hosts and namespaces, and exports: order of creation, conflicts and unmet requirements."""
 
 import subprocess
 from collections.abc import Mapping
@@ -38,13 +38,13 @@ def made(lab: Lab) -> Mapping[str, Resource]:
 
 
 def lines(resource: Resource) -> list[str]:
-    """Return the commands of a resource, without the texts of scripts."""
+    """Return the commands of a resource, without script texts."""
     runs = [action for action in resource.actions if isinstance(action, Run)]
     return [" ".join(word for word in run.do.argv if " " not in word) for run in runs]
 
 
-def test_a_local_disk_is_a_loop_device_past_its_cache_with_a_name_of_its_own() -> None:
-    """It needs its volume, and is given back."""
+def test_local_disk_is_a_loop_device_with_direct_io_and_a_stable_name() -> None:
+    """Require its volume, and detach it."""
     disk = made(lab_of("{volume: lun0}"))["disk:pc2.lun0"]
     assert lines(disk) == [
         "losetup --find --direct-io=on /var/tmp/iolab-lun0",
@@ -57,8 +57,8 @@ def test_a_local_disk_is_a_loop_device_past_its_cache_with_a_name_of_its_own() -
     assert disk.expect[0].expected == str(64 << 20)
 
 
-def test_the_agent_attaches_the_device_of_a_door_so_that_nothing_is_read_ahead() -> None:
-    """Of a file of FUSE no device can be had past the page cache."""
+def test_user_space_export_is_attached_without_read_ahead() -> None:
+    """Bypass the page cache, which a device on a FUSE file cannot."""
     disk = made(lab_of("{volume: lun0, via: user}"))["disk:pc2.lun0"]
     attaching = [
         action.do.argv
@@ -68,8 +68,8 @@ def test_the_agent_attaches_the_device_of_a_door_so_that_nothing_is_read_ahead()
     assert attaching == [("sh", "-c", scripts.ATTACH, "/run/iolab-lun0.door")]
 
 
-def test_a_file_system_is_made_whole_and_mounted_where_nobody_else_writes() -> None:
-    """With the options asked for; it is read back."""
+def test_file_system_is_created_and_mounted_in_a_private_folder() -> None:
+    """Set the mount options, and read the file system back."""
     mount = made(lab_of("{volume: lun0, fs: ext4, mount: noatime}"))["mount:pc2.lun0"]
     assert lines(mount) == [
         "env UNIX_IO_NOZEROOUT=1 mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 /dev/iolab-lun0",
@@ -81,8 +81,8 @@ def test_a_file_system_is_made_whole_and_mounted_where_nobody_else_writes() -> N
     assert mount.expect[0].expected == "ext4"
 
 
-def test_the_door_over_a_local_file_differs_from_that_over_iscsi_in_what_the_daemon_opens_alone() -> None:
-    """So that the cost of the door can be subtracted."""
+def test_user_space_exports_of_a_file_and_of_iscsi_differ_only_in_the_opened_node() -> None:
+    """Allow subtracting the cost of the export."""
     exported = lab_of("{volume: lun0, via: user}", "{size: 64M, on: pc3, export: iscsi}")
     local = lines(made(lab_of("{volume: lun0, via: user}"))["disk:pc2.lun0"])
     remote = lines(made(exported)["disk:pc2.lun0"])
@@ -94,15 +94,15 @@ def test_the_door_over_a_local_file_differs_from_that_over_iscsi_in_what_the_dae
     assert remote[2].startswith("nsenter --net=/run/netns/iolab-pc2 qemu-storage-daemon")
 
 
-def test_the_daemon_of_a_door_keeps_writes_or_passes_no_flush_on_where_that_is_asked_for() -> None:
-    """By itself it does neither."""
+def test_cache_mode_of_a_user_space_export_is_passed_to_the_storage_daemon() -> None:
+    """Set neither option by default."""
     for cache, flags in (("writeback", "cache.direct=off"), ("unsafe", "cache.direct=off,cache.no-flush=on")):
         daemon = lines(made(lab_of(f"{{volume: lun0, via: user, cache: {cache}}}"))["disk:pc2.lun0"])[2]
         assert f"filename=/var/tmp/iolab-lun0,node-name=disk,{flags} --export" in daemon
 
 
-def test_a_target_listens_on_its_machines_address_and_lets_one_initiator_in() -> None:
-    """By name and by address; parameters are offered and read back."""
+def test_iscsi_target_listens_on_its_machines_address_and_admits_one_initiator() -> None:
+    """Admit it by name and address; offer and read back parameters."""
     volume = "{size: 64M, on: pc3, export: iscsi, params: {MaxRecvDataSegmentLength: 256K, InitialR2T: off}}"
     export = made(lab_of("{volume: lun0, via: user}", volume))["export:lun0"]
     start = export.actions[0]
@@ -121,8 +121,8 @@ def test_a_target_listens_on_its_machines_address_and_lets_one_initiator_in() ->
     assert export.needs == ("volume:lun0", "address:pc3.eth0")
 
 
-def test_a_buffered_target_keeps_its_cache() -> None:
-    """Only then."""
+def test_only_a_buffered_iscsi_target_uses_the_page_cache() -> None:
+    """Set the flag only then."""
     volume = "{size: 64M, on: pc3, export: iscsi, cache: buffered}"
     assert "--bsoflags" not in " ".join(
         lines(made(lab_of("{volume: lun0, via: user}", volume))["export:lun0"])
@@ -152,19 +152,19 @@ def test_a_buffered_target_keeps_its_cache() -> None:
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused_with_what_to_write(disk: str, volume: str, told: str) -> None:
-    """Before anything runs."""
+def test_conflicting_disk_settings_are_refused_with_a_remedy(disk: str, volume: str, told: str) -> None:
+    """Report them before the run."""
     found = needs(Setup(lab_of(disk, volume), {}))
     assert any(told in in_words(one) for one in found if not isinstance(one, Need))
 
 
 def wanted(disk: str, volume: str) -> list[Need]:
-    """Return what a lab wants of the computer."""
+    """Return the requirements of a lab."""
     return [one for one in needs(Setup(lab_of(disk, volume), {})) if isinstance(one, Need)]
 
 
-def test_disks_say_which_programs_they_need() -> None:
-    """Only the ones that are used, and root."""
+def test_disks_require_exactly_the_programs_that_they_use() -> None:
+    """Require root, and nothing else."""
     plain = wanted("{volume: lun0}", "{size: 64M}")
     assert {need.name for need in plain if need.kind is NeedKind.PROGRAM} <= {"ip", "tc", "ethtool"}
     assert any(need.kind is NeedKind.ROOT for need in plain)
@@ -174,20 +174,20 @@ def test_disks_say_which_programs_they_need() -> None:
 
 
 def shell(script: str, *words: str) -> int:
-    """Run a script as an agent does."""
+    """Run a script like an agent."""
     return subprocess.run(["sh", "-c", script, *words], capture_output=True).returncode
 
 
-def test_what_ends_programs_does_no_harm_where_there_are_none(tmp_path: Path) -> None:
-    """An undo may be done twice, or of what never happened; files of others with such names stay."""
+def test_scripts_that_end_programs_are_harmless_if_nothing_runs(tmp_path: Path) -> None:
+    """Allow an undo to run twice, or without the change; keep foreign files with such names."""
     path = str(tmp_path / "none")
     for script in (scripts.END_TARGET, scripts.END_INITIATOR, scripts.DETACH, scripts.UNMOUNT):
         assert shell(script, path, path) == 0, script
     assert [*tmp_path.iterdir()] == []
 
 
-def test_no_process_is_ended_that_has_only_the_number_of_ours(tmp_path: Path) -> None:
-    """Process numbers come again: the process must say by its arguments or environment that it is ours."""
+def test_process_with_a_reused_pid_is_not_killed(tmp_path: Path) -> None:
+    """Check its arguments or environment, because PIDs are reused."""
     other = subprocess.Popen(["sleep", "60"])
     try:
         for script in (scripts.END_TARGET, scripts.END_INITIATOR):
@@ -200,8 +200,8 @@ def test_no_process_is_ended_that_has_only_the_number_of_ours(tmp_path: Path) ->
         other.wait()
 
 
-def test_a_door_is_never_made_over_what_is_there(tmp_path: Path) -> None:
-    """Not over a file, and not through a link."""
+def test_user_space_export_never_replaces_an_existing_file(tmp_path: Path) -> None:
+    """Refuse a file and a link."""
     there, link = tmp_path / "there", tmp_path / "link"
     there.write_text("precious")
     link.symlink_to(there)

@@ -1,4 +1,4 @@
-"""Exported volumes and who speaks their protocols: a daemon, a guest's hypervisor, a guest's own kernel."""
+"""Exported volumes and their initiators: a daemon, a guest's hypervisor, a guest's own kernel."""
 
 import pytest
 from tests.unit.lab.conftest import needs
@@ -42,7 +42,7 @@ def made(lab: Lab) -> dict[str, Resource]:
 
 
 def told(resource: Resource) -> list[str]:
-    """Return the words that a resource's scripts and programs get, without the scripts."""
+    """Return the arguments of a resource's scripts and programs, without the scripts."""
     runs = [action for action in resource.actions if isinstance(action, Run)]
     return [" ".join(word for word in run.do.argv if ";" not in word) for run in runs]
 
@@ -54,13 +54,15 @@ def guest_in(lab: Lab) -> Guest:
 
 
 def lacks(lab: Lab) -> list[str]:
-    """Return what does not go together, in words."""
+    """Return the conflicts as text."""
     return [in_words(one) for one in needs(Setup(lab, {})) if not isinstance(one, Need)]
 
 
 @pytest.mark.parametrize(("bus", "device"), [("virtio-blk", "virtio-blk-pci"), ("ide", "ide-hd,bus=ide.0")])
-def test_a_guests_hypervisor_logs_in_from_the_namespace_that_the_guest_is_on(bus: str, device: str) -> None:
-    """After target and address stand; the guest sees a disk as any other, past its parent's cache."""
+def test_hypervisor_of_a_guest_logs_in_to_the_target_from_the_parents_namespace(
+    bus: str, device: str
+) -> None:
+    """Wait for target and address; show the guest a normal disk without the parent's cache."""
     lab = lab_of(f"{{volume: v, via: hypervisor, bus: {bus}}}", "export: iscsi")
     guest = guest_in(lab)
     assert guest.netns == "iolab-pc2"
@@ -74,22 +76,22 @@ def test_a_guests_hypervisor_logs_in_from_the_namespace_that_the_guest_is_on(bus
     assert lacks(lab) == []
 
 
-def test_a_file_system_of_a_guest_is_made_in_the_guest_once_it_has_the_disk() -> None:
-    """And mounted there."""
+def test_file_system_of_a_guest_is_created_inside_the_guest() -> None:
+    """Mount it in the guest, too."""
     mount = made(lab_of("{volume: v, via: hypervisor, fs: ext4}", "export: iscsi"))["mount:dut.v"]
     assert (mount.kernel, mount.needs) == ("dut", ("disks:dut",))
 
 
-def test_a_disk_says_what_the_hypervisor_does_with_its_cache() -> None:
-    """As written, in QEMU's word."""
+def test_cache_mode_of_a_disk_is_passed_to_qemu() -> None:
+    """Use QEMU's name of the mode."""
     guest = guest_in(lab_of("{volume: v, via: hypervisor, cache: unsafe}", "export: nbd"))
     argv = " ".join(qemu_argv(guest, Place(boot=Boot("k", "i", "r", "m"), folder="f", accel="tcg")))
     assert "file.driver=nbd,file.server.type=inet,file.server.host=198.18.0.2,file.server.port=10809" in argv
     assert "file.export=v,format=raw,cache=unsafe" in argv
 
 
-def test_a_disk_of_known_speed_is_slowed_down_by_qemu() -> None:
-    """In a guest by its drive; in a namespace by a node above what the daemon opens."""
+def test_disk_throttle_is_applied_by_qemu() -> None:
+    """Use its drive in a guest, and a node above the daemon's in a namespace."""
     slow = "throttle: {bytes: 40M, operations: 500}"
     guest = guest_in(lab_of(f"{{volume: v, via: hypervisor, {slow}}}", "export: iscsi"))
     argv = " ".join(qemu_argv(guest, Place(boot=Boot("k", "i", "r", "m"), folder="f", accel="tcg")))
@@ -109,8 +111,8 @@ def test_a_disk_of_known_speed_is_slowed_down_by_qemu() -> None:
     assert f"node-name=fast,cache.direct=on {above}" in daemon
 
 
-def test_a_secret_is_asked_for_by_the_target_and_known_to_the_hypervisor() -> None:
-    """CHAP, one way."""
+def test_chap_secret_is_set_on_the_target_and_in_the_hypervisor() -> None:
+    """Use one-way CHAP."""
     lab = lab_of("{volume: v, via: hypervisor}", f"export: iscsi, {CHAP}")
     accounts = [line for line in told(made(lab)["export:v"]) if "--mode account" in line]
     assert [line.split("tgtadm ")[1] for line in accounts] == [
@@ -149,8 +151,10 @@ def test_a_secret_is_asked_for_by_the_target_and_known_to_the_hypervisor() -> No
         ),
     ],
 )
-def test_kernels_of_two_guests_speak_each_protocol(volume: str, target: str, disk: str) -> None:
-    """The target's lets one initiator in, on one address; the other's finds the disk and gives it its name."""
+def test_kernel_target_and_initiator_of_two_guests_support_each_protocol(
+    volume: str, target: str, disk: str
+) -> None:
+    """Admit one initiator on one address; name the disk on the other guest."""
     lab = lab_of("{volume: v, via: kernel}", volume, holder="vm")
     export, attached = made(lab)["export:v"], made(lab)["disk:dut.v"]
     assert (export.kernel, attached.kernel) == ("pc3", "dut")
@@ -171,8 +175,10 @@ def test_kernels_of_two_guests_speak_each_protocol(volume: str, target: str, dis
         ("nbd", "netns", [10809, 10810]),
     ],
 )
-def test_two_volumes_of_one_machine_are_behind_two_ports(export: str, holder: str, ports: list[int]) -> None:
-    """Each is a server of its own, and the second could not listen where the first does; LIO has both behind one."""
+def test_two_exported_volumes_of_one_machine_listen_on_different_ports_except_with_lio(
+    export: str, holder: str, ports: list[int]
+) -> None:
+    """Start a server per volume, which needs a separate port; LIO serves both on one."""
     both = f"export: {export}}}, w: {{size: 64M, on: pc3, export: {export}"
     lab = lab_of("{volume: v, via: kernel}, {volume: w, via: kernel}", both, holder=holder)
     assert [port_of(lab, name) for name in ("v", "w")] == ports
@@ -196,13 +202,13 @@ def test_two_volumes_of_one_machine_are_behind_two_ports(export: str, holder: st
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(disk: str, volume: str, what: str) -> None:
-    """With what to write instead."""
+def test_conflicting_export_settings_are_refused_with_a_remedy(disk: str, volume: str, what: str) -> None:
+    """Report the text to write instead."""
     assert any(what in one for one in lacks(lab_of(disk, volume))), lacks(lab_of(disk, volume))
 
 
-def test_a_namespace_has_no_initiator_of_the_kernel() -> None:
-    """open-iscsi's daemon works in the first namespace alone."""
+def test_kernel_initiator_in_a_namespace_is_refused() -> None:
+    """Refuse it, because open-iscsi's daemon works in the initial namespace only."""
     text = HEAD.format(disk="", volume="export: iscsi", holder="netns", parent="pc2")
     text = text.replace("disks: []", "").replace(
         "pc2: {kind: netns}", "pc2: {kind: netns, disks: [{volume: v, via: kernel}]}"
@@ -212,8 +218,8 @@ def test_a_namespace_has_no_initiator_of_the_kernel() -> None:
     assert any("does not work in a namespace" in one for one in told_of)
 
 
-def test_kernels_say_which_modules_they_need() -> None:
-    """Of the image that the guest has."""
+def test_kernel_modules_of_targets_and_initiators_are_required() -> None:
+    """Require them of the guest's image."""
     found = needs(Setup(lab_of("{volume: v, via: kernel}", "export: nvme-tcp", holder="vm"), {}))
     features = {
         (one.name, one.where) for one in found if isinstance(one, Need) and one.kind is NeedKind.FEATURE

@@ -1,4 +1,4 @@
-"""Volumes of guests: what is made where, what a change of a level touches, and what is refused or not built."""
+"""Volumes of guests: their place, the effects of a level change, and refused or unsupported ones."""
 
 import os
 import subprocess
@@ -11,8 +11,8 @@ from tests.unit.lab.conftest import needs
 from tests.wording import in_words
 
 from iolab.experiment.experiment import Lab, Setup
-from iolab.experiment.model.links import Volume
 from iolab.experiment.model.machines import Machine
+from iolab.experiment.model.volumes import Volume
 from iolab.lab.actions import Command, Run, StartGuest, extract
 from iolab.lab.compose import compose
 from iolab.lab.guests.guest import Guest, GuestDisk
@@ -31,11 +31,11 @@ nvme0n1 29360128 nvme vda
 sda 33554432 vmw_pvscsi e
 xvdc 8388608 vbd -
 """
-"""As guests printed it (Linux 6.1): a disk of the image, one of virtio, one that bears another's name, and others."""
+"""Output of guests (Linux 6.1): an image disk, a virtio disk, one with another's name, and others."""
 
 
 def lab_of(disks: list[dict[str, object]], sizes: Mapping[str, str], **dut: object) -> Lab:
-    """Return a lab with one guest, and volumes of this computer."""
+    """Return a lab with one guest, and volumes of the local host."""
     machine = TypeAdapter[Machine](Machine).validate_python({"kind": "vm", "disks": disks} | dut)
     return Lab(
         {"dut": machine}, {}, {name: Volume.model_validate({"size": size}) for name, size in sizes.items()}
@@ -48,7 +48,7 @@ def made(lab: Lab) -> dict[str, Resource]:
 
 
 def guest(lab: Lab) -> Guest:
-    """Return the guest as it is started."""
+    """Return the guest of the start action."""
     (action,) = made(lab)["vm:dut"].actions
     assert isinstance(action, StartGuest)
     return action.guest
@@ -65,20 +65,20 @@ FOREIGN: dict[str, Callable[[Path, Path], None]] = {
     "lost": lambda path, target: path.symlink_to(target / "nowhere"),
     "folder": lambda path, target: path.mkdir(),
 }
-"""What others may have put where a lab wants to make something."""
+"""Foreign objects at a path where a lab creates something."""
 LATER = "not yet supported by this version of iolab"
 
 
 def built(lab: Lab) -> list[str]:
-    """Return what is refused of a lab, as it is called."""
+    """Return the refusals of a lab."""
     return [in_words(each) for each in needs(Setup(lab, {})) if isinstance(each, UnmetRequirement)]
 
 
-# What is made ------------------------------------------------------------------------------------------------
+# Created ---------------------------------------------------------------------------------------------------
 
 
-def test_a_volume_is_a_file_on_the_parent_that_stands_before_the_guest_and_is_taken_away_after_it() -> None:
-    """What is looked at first has no undo: a file that another made stays."""
+def test_volume_file_is_created_on_the_parent_before_the_guest_and_removed_after_it() -> None:
+    """Check the file first, without an undo: a foreign file stays."""
     lab = made(scratch())
     volume = lab["volume:scratch"]
     look, make, fill = volume.actions
@@ -94,8 +94,8 @@ def test_a_volume_is_a_file_on_the_parent_that_stands_before_the_guest_and_is_ta
     assert guest(scratch()).disks == (GuestDisk("/var/tmp/iolab-scratch", "scratch"),)
 
 
-def test_a_guest_must_show_size_and_controller_of_each_disk_and_has_a_name_for_it() -> None:
-    """The name does not depend on the order in which its kernel finds them."""
+def test_size_and_controller_of_each_guest_disk_are_read_back_and_the_disk_gets_a_stable_name() -> None:
+    """Name it independently of the kernel's discovery order."""
     disks = made(scratch("nvme"))["disks:dut"]
     expected = {one.what: (one.reading.how, one.expected) for one in disks.expect}
     assert expected == {
@@ -111,15 +111,15 @@ def test_a_guest_must_show_size_and_controller_of_each_disk_and_has_a_name_for_i
 
 
 @pytest.mark.parametrize("bus", ["ide", "virtio-scsi", "pvscsi"])
-def test_disks_of_scsi_and_sata_need_a_driver_that_nobody_else_loads(bus: str) -> None:
-    """Controllers load theirs by themselves."""
+def test_scsi_and_sata_disks_load_the_sd_mod_driver(bus: str) -> None:
+    """Load it, because only the controllers' drivers are loaded automatically."""
     first = made(scratch(bus))["disks:dut"].actions[0]
     assert first == Run(Command(("modprobe", "sd_mod")))
     assert made(scratch("nvme"))["disks:dut"].actions[0] != first
 
 
-def test_a_volume_of_a_guest_lies_in_that_guests_memory() -> None:
-    """It is made by the guest's own kernel, once that is up, and cannot be written past the memory."""
+def test_volume_on_a_guest_is_stored_in_the_guests_memory() -> None:
+    """Create it by the guest's kernel, within the memory limit."""
     machines = TypeAdapter(dict[str, Machine]).validate_python(
         {
             "outer": {"kind": "vm", "memory": "1G"},
@@ -139,8 +139,8 @@ def argv(guest: Guest) -> tuple[str, ...]:
     return qemu_argv(guest, Place(boot=Boot("k", "i", "r", "m"), folder="/f", accel="tcg"))
 
 
-def test_a_domain_knows_its_disks_by_number() -> None:
-    """Xen's disks have names and no serial numbers; two of the image come first."""
+def test_disks_of_a_xen_domain_are_identified_by_number() -> None:
+    """Count after two image disks, because Xen disks have no serial numbers."""
     lab = lab_of([{"volume": "a"}, {"volume": "b"}], {"a": "8M", "b": "8M"}, engine="xen")
     expected = [one.reading.how for one in made(lab)["disks:dut"].expect]
     assert [how.known_by for how in expected if isinstance(how, BlockDevice)] == [
@@ -151,8 +151,8 @@ def test_a_domain_knows_its_disks_by_number() -> None:
     ]
 
 
-def test_each_bus_counts_its_own_disks_and_a_serial_number_has_at_most_20_characters() -> None:
-    """A long name is cut and differs from others that begin alike."""
+def test_disks_are_counted_per_bus_and_serial_numbers_are_limited_to_20_characters() -> None:
+    """Shorten a long name, and keep it unique."""
     long = "a-volume-with-a-very-long-name"
     disks: list[dict[str, object]] = [{"volume": "a"}]
     disks += [{"volume": name, "bus": "ide"} for name in ("b", long)]
@@ -164,33 +164,33 @@ def test_each_bus_counts_its_own_disks_and_a_serial_number_has_at_most_20_charac
     assert serial != volumes.serial_of(f"{long}2")
 
 
-# What changes ------------------------------------------------------------------------------------------------
+# Changed ---------------------------------------------------------------------------------------------------
 
 
 def changed(old: Lab, new: Lab) -> set[str]:
-    """Return the keys of what is undone between two labs."""
+    """Return the keys of the undone resources between two labs."""
     return {one.key for one in difference(compose(old, cpus=2), compose(new, cpus=2)).undo}
 
 
-def test_another_bus_restarts_the_guest_and_keeps_the_file() -> None:
-    """The file is the same; the guest is another one."""
+def test_bus_change_restarts_the_guest_and_keeps_the_volume() -> None:
+    """Keep the file, and start a different guest."""
     gone = changed(scratch("nvme"), scratch("ide"))
     assert {"vm:dut", "disks:dut"} <= gone
     assert "volume:scratch" not in gone
 
 
-def test_another_size_makes_file_and_guest_anew() -> None:
-    """A guest cannot be given another file while it runs."""
+def test_size_change_recreates_volume_and_guest() -> None:
+    """Recreate both, because a running guest cannot get a different file."""
     assert {"volume:scratch", "vm:dut", "disks:dut"} <= changed(scratch(), scratch(size="32M"))
 
 
-def test_what_is_not_part_of_the_guest_restarts_nothing() -> None:
-    """Settings are changed while it runs."""
+def test_kernel_setting_change_restarts_neither_guest_nor_volume() -> None:
+    """Change it at run time."""
     gone = changed(scratch(), scratch(settings={"net.ipv4.tcp_sack": "0"}))
     assert gone.isdisjoint({"vm:dut", "volume:scratch", "disks:dut"})
 
 
-# What is read ------------------------------------------------------------------------------------------------
+# Read ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -202,26 +202,26 @@ def test_what_is_not_part_of_the_guest_restarts_nothing() -> None:
         ("lost", None, None, None),
     ],
 )
-def test_a_disk_is_found_by_its_number_or_else_by_its_name(
+def test_disk_is_found_by_serial_number_before_name(
     known_by: str, node: str | None, size: str | None, driver: str | None
 ) -> None:
-    """A number that is another disk's name means the one with that number."""
+    """Prefer the disk with the serial number if it is the name of a different disk."""
     found = [value_shown(BlockDevice(known_by, field), SEEN) for field in ("node", "size", "driver")]
     assert found == [node, size, driver]
 
 
-# What the commands do ----------------------------------------------------------------------------------------
+# Commands --------------------------------------------------------------------------------------------------
 
 
 def shell(script: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a script as an agent does."""
+    """Run a script like an agent."""
     return subprocess.run(
         ["sh", "-c", script, *words], capture_output=True, text=True, timeout=30, check=False
     )
 
 
-def test_a_file_is_made_whole_for_this_user_alone_and_never_through_a_link(tmp_path: Path) -> None:
-    """What is there already is left as it is."""
+def test_volume_file_is_created_privately_and_never_through_a_link(tmp_path: Path) -> None:
+    """Leave an existing file unchanged."""
     path = tmp_path / "v"
     assert shell(volumes.MAKE, str(path), "1048576").returncode == 0
     seen = path.stat()
@@ -235,8 +235,8 @@ def test_a_file_is_made_whole_for_this_user_alone_and_never_through_a_link(tmp_p
     assert not target.exists()
 
 
-def test_a_volume_has_a_mark_and_neither_is_made_where_another_has_the_name(tmp_path: Path) -> None:
-    """Whoever put it there, as a file, a link to one, a folder: it is neither written nor replaced."""
+def test_volume_is_not_created_over_an_existing_file(tmp_path: Path) -> None:
+    """Neither write nor replace a foreign file, link or folder."""
     own = tmp_path / "own"
     assert shell(volumes.MAKE, str(own), "4096").returncode == 0
     assert own.samefile(tmp_path / "own.made")
@@ -253,10 +253,10 @@ def test_a_volume_has_a_mark_and_neither_is_made_where_another_has_the_name(tmp_
     assert target.read_text() == "precious"
 
 
-def test_what_stands_where_a_node_or_a_mount_is_to_be_made_is_refused_with_its_kind_and_the_remedy(
+def test_existing_file_at_the_path_of_a_node_or_mount_is_refused_with_its_type_and_a_remedy(
     tmp_path: Path,
 ) -> None:
-    """A link to nowhere is there as well."""
+    """Detect a dangling link, too."""
     target = tmp_path / "target"
     target.write_text("precious")
     said = {}
@@ -274,8 +274,8 @@ def test_what_stands_where_a_node_or_a_mount_is_to_be_made_is_refused_with_its_k
     assert shell(REFUSE_EXISTING, str(tmp_path / "free")).returncode == 0
 
 
-def test_a_file_that_is_there_and_room_that_is_not_are_told(tmp_path: Path) -> None:
-    """Before anything is made, in words that say what to do."""
+def test_existing_file_and_lack_of_space_are_reported_before_creation(tmp_path: Path) -> None:
+    """Report it before anything is created, with a remedy."""
     path = tmp_path / "v"
     path.touch()
     there = shell(volumes.LOOK, str(path), "4096")
@@ -289,10 +289,10 @@ def test_a_file_that_is_there_and_room_that_is_not_are_told(tmp_path: Path) -> N
     assert shell(volumes.LOOK, str(tmp_path / "w"), "4096").returncode == 0
 
 
-def test_what_an_earlier_start_of_the_host_left_is_removed_but_no_file_without_a_mark(
+def test_leftovers_from_before_a_reboot_are_removed_and_unmarked_files_are_kept(
     tmp_path: Path,
 ) -> None:
-    """A host that was started tomorrow: all that is there is older; neither a link nor a folder goes."""
+    """Simulate a host that was started tomorrow; keep links and folders."""
     clock = "$(sed -n 's/^btime //p' /proc/stat)"
     assert clock in volumes.LOOK
     later = volumes.LOOK.replace(clock, "99999999999")
@@ -306,16 +306,16 @@ def test_what_an_earlier_start_of_the_host_left_is_removed_but_no_file_without_a
     assert [one.is_symlink() or one.exists() for one in there] == [False, True, True, True]
 
 
-# What is refused ---------------------------------------------------------------------------------------------
+# Refused ---------------------------------------------------------------------------------------------------
 
 
-def test_local_disks_of_a_guest_are_built() -> None:
-    """Nothing is refused of them."""
+def test_local_disks_of_a_guest_are_supported() -> None:
+    """Refuse none of them."""
     assert built(scratch()) == []
 
 
 def test_every_byte_of_a_volume_is_written_once(tmp_path: Path) -> None:
-    """In parts that end in time, the last one shorter; a file is never made by it."""
+    """Write in parts of bounded time, the last one shorter; never create the file."""
     path = tmp_path / "volume"
     path.write_bytes(bytes(10 << 20))
     for at in range(0, 10 << 20, 4 << 20):
@@ -329,8 +329,8 @@ def test_every_byte_of_a_volume_is_written_once(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_a_bus_of_a_domain_and_a_seventh_sata_disk_make_no_sense() -> None:
-    """Each says what to write instead."""
+def test_disk_bus_on_a_xen_domain_and_a_seventh_sata_disk_are_refused() -> None:
+    """Report the text to write for each."""
     domain = lab_of([{"volume": "v", "bus": "ide"}], {"v": "4K"}, engine="xen")
     assert "disk v of machine dut: the disk bus of a Xen domain cannot be chosen; remove `bus`" in built(
         domain

@@ -1,4 +1,4 @@
-"""What the doctor finds of a host, Xen hosts included."""
+"""Findings of the doctor on a host, including Xen hosts."""
 
 from dataclasses import replace
 
@@ -21,8 +21,8 @@ def found(
     return {one.subject: one for one in readiness_findings(facts(processors, *cards, daemons=daemons))}
 
 
-def test_a_server_as_it_was_bought_is_described_line_by_line() -> None:
-    """Each line has what is set; what changes figures has advice."""
+def test_doctor_describes_an_untuned_server_line_by_line() -> None:
+    """Give advice for settings that change figures."""
     lines = found(CARD, daemons=("irqbalance",))
     assert EN.said.say_all(lines["cpu-frequency"].seen).startswith("intel_pstate: powersave on CPUs 0-7")
     assert EN.said.say_all(lines["idle-states"].seen).startswith("intel_idle: POLL 0 ns, C6 133 µs")
@@ -33,8 +33,8 @@ def test_a_server_as_it_was_bought_is_described_line_by_line() -> None:
     assert all(EN.said.advise_all(lines[name].seen) for name in limited)
 
 
-def test_a_card_is_described_with_driver_firmware_and_settings() -> None:
-    """So are a daemon that manages it, and pause frames; an interface of software is no card."""
+def test_doctor_describes_nics_with_driver_firmware_and_settings() -> None:
+    """Include a managing daemon and pause frames; ignore software interfaces."""
     card = found(replace(CARD, driver_version="6.1"), InterfaceFact(name="lo", mtu=65536, up=True))
     assert "lo" not in card
     text = EN.said.say_all(card["enp1s0f0"].seen)
@@ -44,8 +44,8 @@ def test_a_card_is_described_with_driver_firmware_and_settings() -> None:
     assert EN.said.advise(managed) == "run `nmcli device set enp1s0f0 managed no`"
 
 
-def test_a_virtual_machine_sets_no_frequency_and_needs_no_advice() -> None:
-    """Nothing that nobody can change is held against a host."""
+def test_doctor_gives_a_virtual_machine_no_frequency_advice() -> None:
+    """Accept conditions that nobody can change."""
     lines = found(processors=ProcessorFacts(online="0-1"))
     assert lines["cpu-frequency"].seen == (HostExamined(code="frequency-unset"),)
     assert {line.grade for line in lines.values()} == {Grade.GOOD}
@@ -68,7 +68,7 @@ Domain-0                             0     1    0   r--       2.0  all / all
 
 
 def examined(*, info: str = INFO, refused: tuple[str, str] | None = None) -> Finding:
-    """Return what is found on a Dom0; `refused` is a word of the command that fails, and what it says."""
+    """Return the findings on a Dom0; `refused` is a word of the failing command, and its error message."""
 
     def programs(argv: tuple[str, ...], _netns: str | None) -> Outcome:
         if refused is not None and any(refused[0] in word for word in argv):
@@ -79,13 +79,13 @@ def examined(*, info: str = INFO, refused: tuple[str, str] | None = None) -> Fin
     return xen_finding(Agent(FakeAgent(FakeHost(), programs)))
 
 
-def test_a_dom0_with_room_is_good_and_says_how_much_room() -> None:
-    """The version, and what is free: physical CPUs that no virtual one needs."""
+def test_doctor_rates_a_dom0_with_free_resources_as_good_and_lists_them() -> None:
+    """Show the version, free memory, and physical CPUs without virtual ones."""
     found = examined()
     assert (found.grade, EN.said.advise_all(found.seen)) == (Grade.GOOD, "")
     assert (
         EN.said.say_all(found.seen)
-        == "4.17.5, running as Dom0; 6000 of 8191 MiB and 2 of 4 CPUs are free for domains"
+        == "4.17.5, running as Dom0; 6000 of 8191 MiB and 2 of 4 CPUs are free for Xen domains"
     )
 
 
@@ -97,8 +97,10 @@ def test_a_dom0_with_room_is_good_and_says_how_much_room() -> None:
         ("pv hvm", "hvm", "paravirtual"),
     ],
 )
-def test_a_dom0_without_room_is_limited_and_says_how_to_boot(told: str, instead: str, advice: str) -> None:
-    """The figure is seen, the option is named."""
+def test_doctor_rates_a_dom0_without_free_resources_as_limited_and_suggests_boot_options(
+    told: str, instead: str, advice: str
+) -> None:
+    """Show the figure and name the option."""
     found = examined(info=INFO.replace(told, instead))
     assert found.grade is Grade.LIMITED
     assert advice in EN.said.advise_all(found.seen)
@@ -112,8 +114,10 @@ def test_a_dom0_without_room_is_limited_and_says_how_to_boot(told: str, instead:
         (("vcpu-list", "libxl: error"), "`service xen start`"),
     ],
 )
-def test_a_host_that_makes_no_domains_is_limited_and_says_why(refused: tuple[str, str], advice: str) -> None:
-    """In the words of what failed; nothing but `engine: xen` needs it."""
+def test_doctor_rates_a_host_that_cannot_create_domains_as_limited_with_the_reason(
+    refused: tuple[str, str], advice: str
+) -> None:
+    """Quote the failed command; only `engine: xen` needs it."""
     found = examined(refused=refused)
     assert found.grade is Grade.LIMITED
     assert refused[1] in EN.said.say_all(found.seen)

@@ -1,4 +1,4 @@
-"""Simulated guests: a parent's host behind whose sockets consoles, agents and monitors answer."""
+"""Simulated guests: a parent's host with consoles, agents and monitors at its sockets."""
 
 import json
 import queue
@@ -23,7 +23,7 @@ QEMU_PID, FIRST_VCPU, VHOST = 1001, 1010, 1030
 
 
 class Line:
-    """A simulated line: says what it is given."""
+    """A simulated line with given content."""
 
     notice_s = 0.0
 
@@ -32,29 +32,29 @@ class Line:
         self.say(*said)
 
     def say(self, *lines: str | None) -> None:
-        """Say lines; None: it is cut."""
+        """Send lines; None: cut the line."""
         for line in lines:
             self._lines.put(line)
 
     def send(self, line: str) -> None:
-        """Nobody listens."""
+        """Ignore the message."""
 
     def receive(self) -> str | None:
         """Return the next line."""
         return self._lines.get()
 
     def close(self, deadline_s: float) -> str:
-        """Cut it."""
+        """Cut the line."""
         self._lines.put(None)
         return ""
 
     def last_words(self) -> str:
-        """Nothing."""
+        """Return nothing."""
         return ""
 
 
 class Monitor(Line):
-    """A simulated monitor of QEMU, of a running guest."""
+    """A simulated QEMU monitor of a running guest."""
 
     def __init__(self, cpus: int = 2) -> None:
         self._cpus = cpus
@@ -62,7 +62,7 @@ class Monitor(Line):
         super().__init__(json.dumps({"QMP": {"version": version, "capabilities": []}}))
 
     def send(self, line: str) -> None:
-        """Answer a question."""
+        """Answer a request."""
         asked = json.loads(line)
         answers: dict[str, object] = {
             "query-status": {"status": "running", "running": True},
@@ -75,7 +75,7 @@ class Monitor(Line):
 
 
 class Threads:
-    """Programs of a parent: ps shows the threads of its guest, taskset moves them and shows where they may run."""
+    """Programs of a parent: ps shows the threads of its guest, taskset moves them and shows their CPUs."""
 
     def __init__(self) -> None:
         self.cpus: dict[int, str] = {}
@@ -99,7 +99,7 @@ class Threads:
 
 
 def guest(name: str = "dut", **keys: Any) -> Guest:
-    """Return a guest without cards."""
+    """Return a guest without NICs."""
     usual: dict[str, Any] = {
         "engine": "qemu",
         "image": "linux",

@@ -1,4 +1,4 @@
-"""Facts of guests: what belongs to the image is asked once, of each machine the rest."""
+"""Facts of guests: those of the image are read once, the others of each machine."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from iolab.run.guests.guests import GuestFacts
 
 
 class Asked(FakeAgent):
-    """An agent that notes what facts it is asked for, and finds features as given."""
+    """An agent that records requested facts, and reports features as given."""
 
     def __init__(self, features: dict[str, bool | None]) -> None:
         super().__init__(FakeHost())
@@ -27,7 +27,7 @@ class Asked(FakeAgent):
 
 
 def read(facts: GuestFacts, image: str, **features: bool | None) -> tuple[Any, dict[str, Any]]:
-    """Return the facts that a guest has, and what it was asked for."""
+    """Return the facts of a guest, and the requested ones."""
     transport = Asked(features)
     with Agent(transport) as agent:
         found = facts.read(agent, image)
@@ -35,8 +35,8 @@ def read(facts: GuestFacts, image: str, **features: bool | None) -> tuple[Any, d
     return found, asked
 
 
-def test_the_second_guest_of_an_image_is_not_asked_what_the_first_one_said(tmp_path: Path) -> None:
-    """Its programs and features are those of the image; settings and the machine are its own."""
+def test_image_facts_are_read_from_the_first_guest_only(tmp_path: Path) -> None:
+    """Read programs and features per image, settings and machine facts per guest."""
     facts = GuestFacts(Cache(tmp_path))
     first, asked_first = read(facts, "a", fq=True)
     second, asked_second = read(facts, "a", fq=False)
@@ -49,8 +49,8 @@ def test_the_second_guest_of_an_image_is_not_asked_what_the_first_one_said(tmp_p
     assert other["features"] == {"fq": False}
 
 
-def test_what_could_not_be_tried_is_tried_with_the_next_guest(tmp_path: Path) -> None:
-    """A guest that had no CPU for it says nothing about the image; nor does one of an unknown image."""
+def test_feature_that_could_not_be_probed_is_probed_in_the_next_guest(tmp_path: Path) -> None:
+    """Store nothing of a guest that had no CPU time for it, or of an unknown image."""
     facts = GuestFacts(Cache(tmp_path))
     assert read(facts, "a", fq=None)[0]["features"] == {"fq": None}
     assert read(facts, "a", fq=True)[0]["features"] == {"fq": True}
@@ -58,8 +58,8 @@ def test_what_could_not_be_tried_is_tried_with_the_next_guest(tmp_path: Path) ->
     assert read(facts, "", fq=True)[1].get("features", True)
 
 
-def test_what_is_known_lasts_as_long_as_the_image(tmp_path: Path) -> None:
-    """It is kept beside the image; what was kept by an iolab that asked for fewer programs is asked again."""
+def test_image_facts_are_kept_with_the_image(tmp_path: Path) -> None:
+    """Store them next to the image; read them again if an older iolab stored fewer programs."""
     cache = Cache(tmp_path)
     (cache.images / "a").mkdir(parents=True)
     kept = cache.images / "a" / "facts.json"

@@ -1,4 +1,4 @@
-"""Guests on the fake agent: started, pinned, read back, ended; and what is said of one that does not come up."""
+"""Guests on the fake agent: started, pinned, read back, stopped; and errors of guests that fail to start."""
 
 import json
 import time
@@ -27,8 +27,8 @@ HELLO = {"protocol": SPOKEN, "version": "0", "build": "x", "pid": 1, "uid": 0, "
          "state_dir": "/run/iolab", "capabilities": ["machine"]}  # fmt: skip
 
 
-def test_a_guest_that_was_started_is_a_kernel_of_the_lab() -> None:
-    """Its agent answers under its name, and what it was started with is known."""
+def test_started_guest_becomes_a_kernel_of_the_lab() -> None:
+    """Check that its agent answers under its name, and its start parameters."""
     guests, agents, host = parent()
     folder, record = guests.start(guest(), "").result(PATIENCE_S)
     assert folder.argv[0] == "mkdir"
@@ -41,8 +41,8 @@ def test_a_guest_that_was_started_is_a_kernel_of_the_lab() -> None:
     assert (use.accel, use.emulated, use.hypervisor, use.image) == ("tcg", True, "7.2", "digest")
 
 
-def test_what_is_open_for_a_hypervisor_is_noted_beside_its_command() -> None:
-    """Its words say no more than numbers."""
+def test_hypervisor_command_is_recorded_with_its_open_files() -> None:
+    """Explain the file descriptors in its arguments."""
     card = GuestNic("eth0", "02:00:00:00:00:01", "vhost-net", TapBackend("iolab-t", "p0", vhost=True))
     guests, _, _ = parent()
     *_, record = guests.start(guest(nics=(card,)), "").result(PATIENCE_S)
@@ -54,8 +54,8 @@ def test_what_is_open_for_a_hypervisor_is_noted_beside_its_command() -> None:
     assert "fd=10" in " ".join(record.argv)
 
 
-def test_a_guest_that_ended_is_no_kernel_and_leaves_no_folder() -> None:
-    """Asking it then is the loss of that guest, named."""
+def test_stopped_guest_is_no_longer_a_kernel_of_the_lab_and_leaves_no_folder() -> None:
+    """Raise the loss of that guest by name."""
     guests, agents, host = parent()
     guests.start(guest(), "").result(PATIENCE_S)
     guests.stop(["dut"])
@@ -64,8 +64,8 @@ def test_a_guest_that_ended_is_no_kernel_and_leaves_no_folder() -> None:
         agents.of("dut")
 
 
-def test_a_change_that_a_guest_could_not_undo_is_told_before_it_ends() -> None:
-    """Afterwards nobody knows of it; what could be undone was."""
+def test_change_that_a_guest_could_not_undo_is_reported_when_the_guest_stops() -> None:
+    """Report it, because it is unknown afterwards; undo the rest."""
     inner = FakeHost(lasting={"disk": "target is busy"})
     guests, agents, host = parent(agent=lambda: FakeAgent(inner, machine=True))
     guests.start(guest(), "").result(PATIENCE_S)
@@ -81,10 +81,10 @@ def test_a_change_that_a_guest_could_not_undo_is_told_before_it_ends() -> None:
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_a_dead_guest_is_ended_without_waiting_for_its_undo(
+def test_dead_guest_is_stopped_without_waiting_for_its_undo(
     gone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Known to be gone, it costs no time at all; saying nothing, what a living one could take to answer."""
+    """Skip the wait for a dead guest, and bound it for a silent one."""
     monkeypatch.setattr("iolab.run.guests.guests.ALIVE_DEADLINE_S", PATIENCE_S if gone else 0.1)
     line = Line(json.dumps({"jsonrpc": "2.0", "method": "hello", "params": HELLO}))
     guests, agents, host = parent(agent=lambda: line)
@@ -98,8 +98,8 @@ def test_a_dead_guest_is_ended_without_waiting_for_its_undo(
     assert (guests.troubles, host.folders, "dut" in agents) == ([], set(), False)
 
 
-def test_threads_are_put_where_they_shall_be_and_read_back() -> None:
-    """Each virtual CPU on its own, everything that carries frames beside them, and nobody else's thread."""
+def test_guest_threads_are_pinned_and_read_back() -> None:
+    """Pin each virtual CPU, and the frame-carrying threads, but no foreign thread."""
     threads = Threads()
     guests, _, _ = parent(programs=threads)
     guests.start(guest(), "").result(PATIENCE_S)
@@ -115,8 +115,8 @@ def test_threads_are_put_where_they_shall_be_and_read_back() -> None:
     assert value_shown(reading.how, text) == "2 3"
 
 
-def test_a_guest_without_pins_may_run_anywhere() -> None:
-    """A level that takes the pins away is a change as any other."""
+def test_guest_without_pins_may_run_on_any_cpu() -> None:
+    """Apply a level without pins like any change."""
     guests, _, _ = parent()
     guests.start(guest(), "").result(PATIENCE_S)
     guests.pin(PinGuest("dut", (1, 1))).result(PATIENCE_S)
@@ -125,8 +125,8 @@ def test_a_guest_without_pins_may_run_anywhere() -> None:
     assert found["vcpus"] == [[0, 1, 2, 3], [0, 1, 2, 3]]
 
 
-def test_a_guest_that_never_boots_is_told_with_its_consoles_last_lines() -> None:
-    """The deadline, and what was last seen."""
+def test_guest_that_never_boots_is_reported_with_its_last_console_lines() -> None:
+    """Include the deadline."""
     console = Line("SeaBIOS", "Booting from ROM...")
     guests, agents, host = parent(console=lambda: console, agent=Line, deadline_s=1)
     with pytest.raises(
@@ -138,10 +138,10 @@ def test_a_guest_that_never_boots_is_told_with_its_consoles_last_lines() -> None
     assert host.folders == set()
 
 
-def test_kvm_that_does_not_work_is_refused_before_anybody_waits_for_it(
+def test_broken_kvm_is_refused_before_the_guest_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A node that exists proves nothing: what the boot of a kernel showed is said, and what is allowed."""
+    """Show the error of the boot probe, and the allowed values, although the node exists."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     def programs(argv: tuple[str, ...], netns: str | None) -> Outcome:
@@ -158,10 +158,10 @@ def test_kvm_that_does_not_work_is_refused_before_anybody_waits_for_it(
 
 
 @pytest.mark.parametrize("hangs", ["test", "qemu"])
-def test_a_probe_that_runs_out_of_time_is_no_finding(
+def test_kvm_probe_that_times_out_is_not_remembered(
     hangs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a busy computer nothing was shown: what was asked for is tried, and nothing is remembered."""
+    """Try the requested accelerator."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     def programs(argv: tuple[str, ...], netns: str | None) -> Outcome:
@@ -174,10 +174,10 @@ def test_a_probe_that_runs_out_of_time_is_no_finding(
     assert not (tmp_path / "iolab" / "accelerators.json").exists()
 
 
-def test_a_boot_with_kvm_that_ran_out_of_time_is_tried_again_with_more(
+def test_kvm_probe_that_times_out_is_repeated_with_a_longer_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A compiler that runs beside takes the time, not the accelerator."""
+    """Attribute the timeout to concurrent load, not to KVM."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     boots = iter([Outcome(duration_ns=10**15), Outcome(stdout="VFS: Unable to mount root fs")])
@@ -192,10 +192,10 @@ def test_a_boot_with_kvm_that_ran_out_of_time_is_tried_again_with_more(
     assert (use.accel, use.untold) == ("kvm", "")
 
 
-def test_a_guest_that_is_emulated_for_want_of_time_says_so(
+def test_guest_that_is_emulated_after_a_probe_timeout_has_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That KVM does not work was not seen: nobody shall read it so, and the next start tries again."""
+    """Do not report that KVM fails; probe again at the next start."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     boots = []
 
@@ -217,8 +217,10 @@ def test_a_guest_that_is_emulated_for_want_of_time_says_so(
         guests.stop(["dut"])
 
 
-def test_what_may_change_about_kvm_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user who was given the right to open the node is not told that of yesterday."""
+def test_kvm_permission_is_probed_again_on_each_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Detect that the user was given access to the node."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     answers = [Outcome(exit_status=1, stderr="Could not access KVM kernel module: Permission denied")] * 2
     answers.append(Outcome(stdout="VFS: Unable to mount root fs"))
@@ -233,10 +235,8 @@ def test_what_may_change_about_kvm_is_asked_again(tmp_path: Path, monkeypatch: p
     assert guests.use("dut") is not None
 
 
-def test_a_boot_with_kvm_that_fails_once_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A busy computer makes a boot fail that works."""
+def test_kvm_probe_that_fails_once_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Allow for a busy host."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     boots = iter([Outcome(exit_status=1, stderr="kvm: no"), Outcome(stdout="VFS: Unable to mount root fs")])
 
@@ -248,8 +248,8 @@ def test_a_boot_with_kvm_that_fails_once_is_tried_again(
     assert next(boots, None) is None
 
 
-def test_a_guest_that_did_not_come_up_three_times_is_not_waited_for_again() -> None:
-    """A study of a hundred trials ends after minutes when its guest cannot start, not after hours."""
+def test_guest_that_failed_to_start_three_times_is_not_started_again() -> None:
+    """End a study of a hundred trials after minutes."""
     guests, _, _ = parent(agent=Line, deadline_s=0.1)
     for _ in range(3):
         with pytest.raises(
@@ -260,10 +260,10 @@ def test_a_guest_that_did_not_come_up_three_times_is_not_waited_for_again() -> N
         guests.start(guest(), "").result(PATIENCE_S)
 
 
-def test_a_guest_that_stays_silent_with_kvm_may_be_emulated_instead(
+def test_silent_guest_with_kvm_is_reported_with_emulation_as_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A host's KVM can stand still without a word."""
+    """Mention that a host's KVM may hang silently."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     def programs(argv: tuple[str, ...], netns: str | None) -> Outcome:
@@ -278,8 +278,8 @@ def test_a_guest_that_stays_silent_with_kvm_may_be_emulated_instead(
         guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
 
 
-def test_the_loss_of_its_parent_is_no_fault_of_a_guest() -> None:
-    """However often the parent is lost, the guest is tried on the next one."""
+def test_loss_of_the_parent_does_not_count_as_a_failed_start() -> None:
+    """Start the guest on the next parent."""
 
     def dies(argv: tuple[str, ...], netns: str | None) -> Outcome:
         parents[-1].kill()
@@ -295,16 +295,16 @@ def test_the_loss_of_its_parent_is_no_fault_of_a_guest() -> None:
             guests.start(guest(), "pc6").result(PATIENCE_S)
 
 
-def test_a_panic_is_told_at_once() -> None:
-    """Nobody waits for the deadline when the console says that nothing will come."""
+def test_kernel_panic_at_boot_is_reported_at_once() -> None:
+    """Do not wait for the deadline."""
     console = Line("Kernel panic - not syncing: Attempted to kill init!")
     guests, _, _ = parent(console=lambda: console, agent=Line, deadline_s=60)
     with pytest.raises(LabError, match="Attempted to kill init"):
         guests.start(guest(), "").result(PATIENCE_S)
 
 
-def test_a_hypervisor_that_cannot_have_its_memory_is_told_with_its_words() -> None:
-    """QEMU's own sentence, and what to do."""
+def test_hypervisor_without_enough_memory_is_reported_with_its_error_message() -> None:
+    """Quote QEMU's error, with a remedy."""
     refused = Outcome(stderr="cannot set up guest memory 'pc.ram': Cannot allocate memory", exit_status=1)
 
     def programs(argv: tuple[str, ...], netns: str | None) -> Outcome | None:
@@ -316,8 +316,8 @@ def test_a_hypervisor_that_cannot_have_its_memory_is_told_with_its_words() -> No
     assert host.folders == set()
 
 
-def test_a_panic_in_mid_trial_reaches_whoever_waits_for_the_guest() -> None:
-    """The loss names the guest and what its console said."""
+def test_kernel_panic_during_a_trial_is_reported_to_pending_requests() -> None:
+    """Name the guest, and quote its console."""
     console = Line()
     silent: list[Line] = []
 

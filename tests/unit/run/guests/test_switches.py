@@ -1,4 +1,4 @@
-"""Switches in user space on the fake agent: started before their guest, pinned and read back with it, ended after."""
+"""User-space switches on the fake agent: started before their guest, pinned and read back with it, stopped after it."""
 
 import json
 
@@ -17,7 +17,7 @@ NIC = GuestNic("eth0", "02:00:00:00:00:01", "vhost-user", VhostUserBackend("iola
 
 
 class Programs(Threads):
-    """Programs of a parent that knows a switch and QEMU; the switch comes up unless it has last words."""
+    """Programs of a parent with a switch and QEMU; the switch starts unless it has an error message."""
 
     def __init__(self, last_words: str = "") -> None:
         super().__init__()
@@ -44,8 +44,8 @@ class Programs(Threads):
         return super().__call__(argv, netns)
 
 
-def test_a_switch_is_started_before_its_guest_where_its_tap_shall_be_and_ends_after_it() -> None:
-    """QEMU finds its socket; nothing of it is left when the guest is gone."""
+def test_vhost_user_switch_starts_before_its_guest_and_ends_after_it() -> None:
+    """Provide QEMU's socket; leave nothing after the guest."""
     programs = Programs()
     guests, agents, host = parent(programs=programs)
     _, switch, qemu = guests.start(guest(nics=(NIC,)), "").result(PATIENCE_S)
@@ -59,8 +59,8 @@ def test_a_switch_is_started_before_its_guest_where_its_tap_shall_be_and_ends_af
         agents.here.call("process.wait", {"id": "switch:dut.eth0", "timeout_ms": 1})
 
 
-def test_the_threads_of_a_switch_are_pinned_and_read_back_with_those_that_carry_frames() -> None:
-    """The one that looks for frames all the time among them."""
+def test_threads_of_a_vhost_user_switch_are_pinned_and_read_back() -> None:
+    """Include the polling thread."""
     programs = Programs()
     guests, _, _ = parent(programs=programs)
     guests.start(guest(nics=(NIC,)), "").result(PATIENCE_S)
@@ -70,8 +70,8 @@ def test_the_threads_of_a_switch_are_pinned_and_read_back_with_those_that_carry_
     assert found == {"status": "running", "vcpus": [[2], [2]], "carriers": [[1], [1], [1]]}
 
 
-def test_a_guest_whose_switch_ended_is_not_as_it_was_made() -> None:
-    """It runs on, with a card that nothing carries; reading back says so."""
+def test_end_of_the_switch_of_a_guest_is_detected_by_the_read_back() -> None:
+    """Report that nothing serves its NIC, although the guest runs."""
     programs = Programs()
     guests, _, _ = parent(programs=programs)
     guests.start(guest(nics=(NIC,)), "").result(PATIENCE_S)
@@ -80,8 +80,8 @@ def test_a_guest_whose_switch_ended_is_not_as_it_was_made() -> None:
     assert found["status"] == "running, the switch of eth0 ended"
 
 
-def test_a_switch_that_does_not_come_up_is_told_in_its_own_words_and_no_guest_is_started() -> None:
-    """Of all that DPDK prints, what complains; a driver that is missing is named with its package."""
+def test_failed_switch_is_reported_with_its_error_message_and_no_guest_is_started() -> None:
+    """Quote the error among DPDK's messages; name the package of a missing driver."""
     said = "EAL: Detected CPU lcores: 2\nEAL: Unable to parse device 'net_vhost0,iface=x'\nPort 0 is closed\n"
     programs = Programs(said)
     guests, _, host = parent(programs=programs)

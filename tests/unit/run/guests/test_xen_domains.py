@@ -1,4 +1,4 @@
-"""Xen domains on the fake agent: made, pinned, read back, ended; and what is said of those that cannot be made."""
+"""Xen domains on the fake agent: created, pinned, read back, destroyed; and errors of impossible ones."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ SPOKEN = ".".join(map(str, PROTOCOL))
 
 
 class Toolstack:
-    """Programs of a Dom0; `refused` says what those say that fail, by a word of their command."""
+    """Programs of a Dom0; `refused` maps a word of a failing command to its error message."""
 
     def __init__(self, refused: dict[str, str] | None = None) -> None:
         self.refused = refused or {}
@@ -62,7 +62,7 @@ class Toolstack:
 def dom0(
     toolstack: Toolstack, agent: Callable[[], Transport] | None = None
 ) -> tuple[Guests, Agents, FakeHost]:
-    """Return the guests of a simulated computer with a guest of ours that is Dom0."""
+    """Return the guests of a simulated computer with a guest that is Dom0."""
     host = FakeHost(behind={CONSOLE: agent or (lambda: FakeAgent(machine=True))})
     agents = Agents(Agent(FakeAgent(FakeHost())))
     agents.add("pc6", Agent(FakeAgent(host, toolstack, machine=True), name="pc6"))
@@ -74,8 +74,8 @@ def domain() -> Guest:
     return guest("dom1", engine="xen")
 
 
-def test_a_domain_that_was_made_is_a_kernel_of_the_lab() -> None:
-    """Its agent is behind its console; its end is journalled, and done."""
+def test_created_xen_domain_becomes_a_kernel_of_the_lab() -> None:
+    """Reach its agent through the console; journal and run its undo."""
     guests, agents, host = dom0(Toolstack())
     *before, record = guests.start(domain(), "pc6").result(PATIENCE_S)
     assert [one.argv[0] for one in before] == ["modprobe", "flock", "mkdir", "mount", "sh", "sh", "sh"]
@@ -94,8 +94,8 @@ def test_a_domain_that_was_made_is_a_kernel_of_the_lab() -> None:
         agents.of("dom1")
 
 
-def test_a_domain_of_a_computer_is_started_from_the_image_there() -> None:
-    """Kernel and disks are files; Xen's services are the computer's own, and left alone."""
+def test_domain_on_a_host_is_started_from_the_image_on_that_host() -> None:
+    """Use files as kernel and disks, and leave Xen's services unchanged."""
     host = FakeHost(behind={CONSOLE: lambda: FakeAgent(machine=True)})
     agents = Agents(Agent(FakeAgent(host, Toolstack())))
     guests = Guests(agents, Hypervisors(agents, find=lambda _: Source(BOOT, "digest")))
@@ -110,8 +110,8 @@ def test_a_domain_of_a_computer_is_started_from_the_image_there() -> None:
     assert [argv[0] for argv, _ in host.ran[-2:]] == ["sh", "umount"]
 
 
-def test_a_domain_that_is_there_already_is_not_touched() -> None:
-    """It is somebody's: it is neither taken for ours nor destroyed."""
+def test_existing_domain_is_not_touched() -> None:
+    """Neither adopt nor destroy a foreign domain."""
     toolstack = Toolstack()
     toolstack.domains.add("dom1")
     guests, _, host = dom0(toolstack)
@@ -124,8 +124,8 @@ def test_a_domain_that_is_there_already_is_not_touched() -> None:
     assert host.folders == set()
 
 
-def test_virtual_cpus_are_put_where_they_shall_be_and_read_back() -> None:
-    """All CPUs of the machine are named where a domain may run anywhere."""
+def test_vcpus_of_a_domain_are_pinned_and_read_back() -> None:
+    """List all CPUs of the machine for a domain without pins."""
     guests, _, _ = dom0(Toolstack())
     guests.start(domain(), "pc6").result(PATIENCE_S)
     anywhere = json.loads(guests.state("dom1").result(PATIENCE_S) or "")
@@ -152,10 +152,10 @@ def test_virtual_cpus_are_put_where_they_shall_be_and_read_back() -> None:
         ("console/tty", "", "xenconsoled created no console for domain dom1"),
     ],
 )
-def test_a_domain_that_cannot_be_made_is_told_in_a_sentence(
+def test_domain_that_cannot_be_created_is_reported_and_leaves_nothing(
     word: str, said: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It names the domain, what was being done and what was seen; nothing of it stays."""
+    """Name the domain, the action and the error."""
     monkeypatch.setattr("iolab.run.guests.xen_domains.TTY_PAUSE_S", 0)
     guests, agents, host = dom0(Toolstack({word: said}))
     with pytest.raises(LabError, match=f"(?s)starting guest dom1 failed: .*{told}"):
@@ -164,10 +164,10 @@ def test_a_domain_that_cannot_be_made_is_told_in_a_sentence(
     assert host.folders == set()
 
 
-def test_a_domain_that_never_answers_is_told_with_its_consoles_last_lines(
+def test_domain_that_never_answers_is_reported_with_its_last_console_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The console is its channel: what is no message is what the kernel said."""
+    """Use the console as the channel: lines that are no message are kernel output."""
     monkeypatch.setattr("iolab.run.guests.start.NESTED_BOOT_DEADLINE_S", 1.0)
     guests, _, host = dom0(Toolstack(), lambda: Line("XENBUS: Waiting for devices to initialise: 25s..."))
     with pytest.raises(LabError, match=r"(?s)the agent in the guest sent nothing for .*Waiting for devices"):
@@ -175,8 +175,8 @@ def test_a_domain_that_never_answers_is_told_with_its_consoles_last_lines(
     assert any("xl destroy" in part for argv, _ in host.ran for part in argv)
 
 
-def test_a_domain_that_is_destroyed_is_lost_to_whoever_waits_for_it() -> None:
-    """Its console closes; the loss names the domain."""
+def test_destroyed_domain_is_reported_to_pending_requests() -> None:
+    """Close its console, and name the domain."""
     hello = {"protocol": SPOKEN, "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False}
     more = {"state_dir": "/run/iolab", "capabilities": ["machine"]}
     line = Line(json.dumps({"jsonrpc": "2.0", "method": "hello", "params": hello | more}))

@@ -40,15 +40,15 @@ def _matches(script: str, path: str) -> bool:
 
 
 def tuned(what: str, value: str) -> Resource:
-    """Return processors that run so."""
+    """Return a processor setting."""
     assert what in ("governor", "turbo")
     action = TuneProcessors("governor" if what == "governor" else "turbo", value)
     expected = Expectation(Reading(ProcessorState(action.what), Value()), value, f"{what} of pc")
     return Resource(key=f"{what}:pc", machine="pc", actions=(action,), expect=(expected,), held=True)
 
 
-def test_every_policy_gets_the_governor_and_its_own_back() -> None:
-    """The first original stays through two levels; a change behind our back is noticed."""
+def test_every_cpufreq_policy_gets_the_governor_and_is_restored() -> None:
+    """Keep the first original over two levels; detect a foreign change."""
     host = FakeHost(settings={(None, GOVERNORS[0]): "powersave", (None, GOVERNORS[1]): "schedutil"})
     lab, log = standing(host, kernel(*GOVERNORS))
     lab.change_to((tuned("governor", "performance"),))
@@ -66,8 +66,8 @@ def test_every_policy_gets_the_governor_and_its_own_back() -> None:
 
 
 @pytest.mark.parametrize(("path", "before", "off"), [(NO_TURBO, "0", "1"), (BOOST, "1", "0")])
-def test_turbo_is_switched_by_the_file_that_the_driver_has(path: str, before: str, off: str) -> None:
-    """intel_pstate says the contrary."""
+def test_turbo_is_set_through_the_file_of_the_cpufreq_driver(path: str, before: str, off: str) -> None:
+    """Invert the value for intel_pstate."""
     host = FakeHost(settings={(None, path): before})
     lab, _ = standing(host, kernel(path))
     lab.change_to((tuned("turbo", "off"),))
@@ -77,8 +77,8 @@ def test_turbo_is_switched_by_the_file_that_the_driver_has(path: str, before: st
     assert host.settings[None, path] == before
 
 
-def test_a_kernel_that_sets_no_frequency_says_so() -> None:
-    """A virtual machine has no such file."""
+def test_kernel_without_frequency_control_is_reported() -> None:
+    """Report a virtual machine, which has no such file."""
     lab, _ = standing(FakeHost(), kernel())
     with pytest.raises(
         LabError, match="cannot set governor to performance because this kernel has no such setting"
@@ -86,8 +86,8 @@ def test_a_kernel_that_sets_no_frequency_says_so() -> None:
         lab.change_to((tuned("governor", "performance"),))
 
 
-def test_another_governor_makes_another_host_and_another_daemon_is_worth_a_word() -> None:
-    """Trials with another frequency do not belong together; facts of older runs tell nothing of it."""
+def test_host_with_a_changed_governor_counts_as_different_and_changed_daemons_give_a_note() -> None:
+    """Do not mix trials with different frequencies; ignore facts missing from older runs."""
     then = {
         "processors": {"governors": {"powersave": "0-3"}, "turbo": True, "smt": False},
         "daemons": [],
@@ -99,24 +99,24 @@ def test_another_governor_makes_another_host_and_another_daemon_is_worth_a_word(
         "interfaces": [{"name": "eth0", "firmware": "1.1", "pause": {"rx": True}}],
     }
     assert [*map(str, changed_facts(then, now))] == [
-        "governors of the processors was {'powersave': '0-3'}, is now {'performance': '0-3'}"
+        "governors of the processors was {'powersave': '0-3'} and is now {'performance': '0-3'}"
     ]
     assert [*map(str, changed_readiness(then, now))] == [
-        "daemons was [], is now ['irqbalance']",
-        "firmware of eth0 was 1.0, is now 1.1",
+        "daemons was [] and is now ['irqbalance']",
+        "firmware of eth0 was 1.0 and is now 1.1",
     ]
     assert [*map(str, changed_facts({}, now))] == []
     assert [*map(str, changed_readiness({}, now))] == []
 
 
-def test_a_setting_that_an_older_version_did_not_ask_for_says_nothing_against_a_host() -> None:
-    """One that is there and differs does; so does one that the kernel did not have."""
+def test_host_setting_that_older_facts_lack_does_not_count_as_changed() -> None:
+    """Report a different value, and a new setting of the kernel."""
     rmem, known = "/proc/sys/net/core/rmem_max", "/proc/sys/net/ipv4/tcp_available_congestion_control"
     now = {"hostname": "a", "settings": {rmem: "9", known: "reno bbr"}}
     assert [*map(str, changed_facts({"hostname": "a", "settings": {rmem: "9"}}, now))] == []
-    assert [*map(str, changed_facts({"settings": {rmem: "8"}}, now))] == [f"{rmem} was 8, is now 9"]
+    assert [*map(str, changed_facts({"settings": {rmem: "8"}}, now))] == [f"{rmem} was 8 and is now 9"]
     assert [*map(str, changed_facts({"settings": {known: None}}, now))] == [
-        f"{known} was None, is now reno bbr"
+        f"{known} was None and is now reno bbr"
     ]
 
 
@@ -130,7 +130,7 @@ HOST: dict[str, Json] = {
 
 
 def programs(argv: tuple[str, ...], _netns: str | None) -> Outcome:
-    """Let every command succeed; offloads can be read before they are changed."""
+    """Accept every command; return offloads when they are read."""
     names = {
         "tso": "tx-tcp-segmentation",
         "gso": "generic-segmentation-offload",
@@ -144,7 +144,7 @@ def programs(argv: tuple[str, ...], _netns: str | None) -> Outcome:
 
 @pytest.fixture(scope="module")
 def measured() -> dict[str, Json]:
-    """What is measured where a sender sends 900 kpps at most and a receiver takes 400 kpps."""
+    """Return the calibration with a sender limit of 900 kpps and a receiver limit of 400 kpps."""
     device = Device(capacity_fps=400_000, queue_frames=0, generator_fps=900_000)
     agent = Agent(FakeAgent(programs=programs, forwards=simulated(device), clock=VirtualClock(now=1)))
     return calibrate(agent, HOST, lambda _: None)
@@ -152,13 +152,13 @@ def measured() -> dict[str, Json]:
 
 @pytest.fixture
 def found(measured: dict[str, Json], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Json]:
-    """The same, and a cache of the test's own to store it in."""
+    """Return the same calibration, with a temporary cache to store it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return measured
 
 
-def test_ceilings_of_sender_and_receiver_are_found(found: dict[str, Json]) -> None:
-    """Of both paths; the receiver's to 1/256 of the sender's."""
+def test_calibration_finds_the_maximum_rates_of_sender_and_receiver(found: dict[str, Json]) -> None:
+    """Check both paths; the receiver's is exact to 1/256 of the sender's."""
     for one in found["paths"].values():
         assert one["generator_fps"]["64"] == pytest.approx(900_000, rel=0.001)
         assert one["receiver_fps"] == pytest.approx(400_000, abs=900_000 / 256 + 1)
@@ -168,8 +168,8 @@ def test_ceilings_of_sender_and_receiver_are_found(found: dict[str, Json]) -> No
         assert len(list(figures(one))) == 13
 
 
-def test_how_late_single_frames_leave_is_known_of_both_paths(found: dict[str, Json]) -> None:
-    """At half of what AF_XDP sends: `path: auto` chooses by it."""
+def test_calibration_contains_the_lateness_of_single_frames_on_both_paths(found: dict[str, Json]) -> None:
+    """Measure at half of AF_XDP's rate, for `path: auto`."""
     known = decode_calibration(found)
     assert known is not None
     assert known.alone is not None
@@ -180,37 +180,39 @@ def test_how_late_single_frames_leave_is_known_of_both_paths(found: dict[str, Js
     assert older.alone is None
 
 
-def test_it_is_stored_and_used_on_the_same_host_only(found: dict[str, Json]) -> None:
-    """Another kernel: as if there were none."""
+def test_calibration_is_used_only_on_the_same_host_and_kernel(found: dict[str, Json]) -> None:
+    """Ignore it after a kernel change."""
     store_calibration(found)
     assert stored_calibration(HOST) == found
     assert stored_calibration({**HOST, "kernel": "6.2"}) is None
 
 
-def test_each_host_has_its_own(found: dict[str, Json]) -> None:
-    """What is measured on another host does not replace what is known of this one."""
+def test_each_host_has_a_separate_calibration(found: dict[str, Json]) -> None:
+    """Do not replace the local host's by a remote one."""
     other = {**found, "host": {**found["host"], "hostname": "pc6"}}
     assert store_calibration(found) != store_calibration(other)
     assert stored_calibration(HOST) == found
     assert stored_calibration({**HOST, "hostname": "pc6"}) == other
 
 
-def test_the_calibration_of_the_sending_host_is_used_wherever_it_is(found: dict[str, Json]) -> None:
-    """A run on other hosts knows what each of them can send; one that was not measured has none."""
+def test_calibration_of_a_remote_sender_is_used(found: dict[str, Json]) -> None:
+    """Use it for each measured host of a run."""
     facts = {**HOST, "hosts": {"tester": {**HOST, "calibration": found}, "pc1": HOST}}
     known = host_of(facts).calibrations
     assert set(known) == {"tester"}
     assert known["tester"].ceiling_fps("auto", 64) == found["paths"]["af_xdp"]["generator_fps"]["64"]
 
 
-def test_a_damaged_file_is_as_none(found: dict[str, Json]) -> None:
-    """It is measured anew; nothing fails."""
+def test_damaged_calibration_file_is_ignored(found: dict[str, Json]) -> None:
+    """Measure again without an error."""
     store_calibration(found).write_text("{")
     assert stored_calibration(HOST) is None
 
 
-def test_the_ceiling_of_a_size_is_that_of_the_next_smaller_one(found: dict[str, Json]) -> None:
-    """A larger frame is never sent faster."""
+def test_maximum_rate_of_a_frame_size_is_that_of_the_next_smaller_measured_size(
+    found: dict[str, Json],
+) -> None:
+    """Never assume a higher rate for a larger frame."""
     calibration = decode_calibration(found)
     assert calibration is not None
     assert calibration.ceiling_fps("auto", 600) == found["paths"]["af_xdp"]["generator_fps"]["512"]

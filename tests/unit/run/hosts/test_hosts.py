@@ -16,15 +16,15 @@ def experiment(machines: str, factors: str = "") -> Experiment:
     return parse(text, "lab.yaml")
 
 
-def test_machines_that_are_other_hosts_are_found() -> None:
-    """This computer and namespaces are none; a factor that touches a machine otherwise does not matter."""
+def test_remote_hosts_of_an_experiment_are_found() -> None:
+    """Exclude the local host and namespaces; ignore unrelated factors."""
     machines = "{a: {kind: host, ssh: root@pc6}, b: {kind: host}, c: {kind: netns, on: a}}"
     factors = "factors:\n  machines.a.settings: [{net.ipv4.tcp_sack: 0}, {net.ipv4.tcp_sack: 1}]\n"
     assert hosts_of(experiment(machines, factors)) == {"a": "root@pc6"}
 
 
-def test_a_machine_that_moves_between_hosts_is_refused() -> None:
-    """Both places are named."""
+def test_machine_with_a_varying_host_is_refused() -> None:
+    """Name both hosts."""
     found = experiment(
         "{a: {kind: host, ssh: pc6}, b: {kind: host}}", "factors:\n  machines.a.ssh: [pc6, pc7]\n"
     )
@@ -33,8 +33,8 @@ def test_a_machine_that_moves_between_hosts_is_refused() -> None:
 
 
 def test_two_machines_on_one_host_are_refused() -> None:
-    """One agent works on a host at a time; namespaces on it are the way."""
-    with pytest.raises(InputError, match=r"pc6, already the host of a.*netns with `on: a`"):
+    """Suggest namespaces, because one agent works on a host at a time."""
+    with pytest.raises(InputError, match=r"pc6, which is already the host of a.*netns with `on: a`"):
         hosts_of(experiment("{a: {kind: host, ssh: pc6}, b: {kind: host, ssh: pc6}}"))
 
 
@@ -65,24 +65,24 @@ ADDRESSES = [
         ("", None),
     ],
 )
-def test_the_ends_of_a_login_are_read(text: str, ends: Ends | None) -> None:
-    """As sshd tells them; a session over something else than the network has none."""
+def test_endpoints_of_an_ssh_login_are_parsed(text: str, ends: Ends | None) -> None:
+    """Parse sshd's variables; return nothing for a session outside the network."""
     assert parse_ends(text) == ends
 
 
-def test_what_has_the_address_carries_the_connection_and_so_does_all_that_it_stands_on() -> None:
-    """A bridge on a bond on two cards, a VLAN on its card: each of them cuts it; the peer of a veth is another end."""
+def test_interface_of_the_ssh_address_and_its_lower_devices_carry_the_connection() -> None:
+    """Include a bridge on a bond on two NICs, and a VLAN on its NIC; exclude the peer of a veth."""
     assert carrying(ADDRESSES, [], ["198.18.4.1"]) == ["br0", "bond0", "eth0", "eth2"]
     assert carrying(ADDRESSES, [], ["198.18.7.1"]) == ["eth3.7", "eth3"]
     assert carrying(ADDRESSES, [], ["198.18.8.1"]) == ["v0"]
 
 
-def test_the_way_back_to_the_client_carries_it_too() -> None:
-    """It may leave by another interface than the one with the address."""
+def test_interface_of_the_route_to_the_client_carries_the_connection() -> None:
+    """Include a route through an interface without the address."""
     assert carrying(ADDRESSES, [{"dst": "198.18.7.7", "dev": "eth1"}], ["198.18.5.1"]) == ["eth1"]
     assert carrying(ADDRESSES, [{"dst": "198.18.7.7", "dev": "eth1"}], ["198.18.8.1"]) == ["eth1", "v0"]
 
 
-def test_an_address_of_one_line_only_is_known_without_its_lines_name() -> None:
-    """sshd writes the zone behind it, ip does not; nothing is carried by the loopback interface."""
+def test_ipv6_zone_of_the_ssh_address_is_ignored() -> None:
+    """Strip the zone that sshd appends; exclude the loopback interface."""
     assert carrying(ADDRESSES, [{"dev": "lo"}], ["fe80::5%eth1"]) == ["eth1"]

@@ -1,4 +1,4 @@
-"""A standing lab: resources made and undone in order, interrupts and NAPI threads placed."""
+"""Labs on a fake agent: resources created and undone in order, interrupts and NAPI threads placed."""
 
 import threading
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,7 @@ NETNS = Resource(key="netns:a", machine="a", actions=(CreateNetns("iolab-a"),))
 
 
 def link(name: str, *, needs: tuple[str, ...] = ("netns:a",)) -> Resource:
-    """Return a resource made and undone by one command each."""
+    """Return a resource created and undone by one command each."""
     run = Run(Command(("make", name), "iolab-a"), Command(("unmake", name), "iolab-a"))
     return Resource(key=f"link:{name}", machine="a", needs=needs, actions=(run,))
 
@@ -54,8 +54,8 @@ def setting(value: str) -> Resource:
     )
 
 
-def test_a_lab_is_made_in_order_of_need_and_logged_as_typed() -> None:
-    """Namespaces first; the log shows what a person would type, with its undo."""
+def test_lab_is_created_in_dependency_order_and_logged_as_commands() -> None:
+    """Log each command with its undo, namespaces first."""
     host = FakeHost()
     lab, log = standing(host)
     lab.change_to((NETNS, link("x"), link("y", needs=("link:x",))))
@@ -69,8 +69,8 @@ def test_a_lab_is_made_in_order_of_need_and_logged_as_typed() -> None:
     assert log[3].undo == ("unmake", "y")
 
 
-def test_only_what_differs_is_touched() -> None:
-    """From one lab to the next the common part stands still."""
+def test_lab_change_touches_only_the_differences() -> None:
+    """Keep the common part of two labs."""
     host = FakeHost()
     lab, _ = standing(host)
     lab.change_to((NETNS, link("x"), link("y")))
@@ -79,8 +79,8 @@ def test_only_what_differs_is_touched() -> None:
     assert [argv for argv, _ in host.ran] == [("unmake", "y"), ("make", "z")]
 
 
-def test_what_takes_a_lab_back_is_logged_where_it_is_run() -> None:
-    """Who types the log repeats the run: of what was changed in place the first original, and nothing twice."""
+def test_undo_commands_are_logged_with_their_namespace_and_originals() -> None:
+    """Log the first original of a setting once, so that the log can be repeated."""
     lab, log = standing(FakeHost(settings={("iolab-a", "/proc/sys/net/ipv4/ip_forward"): "7"}))
     lab.change_to((NETNS, setting("1"), link("x")))
     lab.change_to((NETNS, setting("0")))
@@ -96,8 +96,8 @@ def test_what_takes_a_lab_back_is_logged_where_it_is_run() -> None:
     ]
 
 
-def test_a_setting_changed_in_place_goes_back_to_its_first_original() -> None:
-    """Changed twice, undone once: the value is the one from before the lab."""
+def test_setting_changed_twice_is_restored_to_its_first_original() -> None:
+    """Restore the value from before the lab."""
     key = ("iolab-a", "/proc/sys/net/ipv4/ip_forward")
     host = FakeHost(settings={key: "7"})
     lab, _ = standing(host)
@@ -108,8 +108,8 @@ def test_a_setting_changed_in_place_goes_back_to_its_first_original() -> None:
     assert host.settings[key] == "7"
 
 
-def test_what_reads_back_differently_is_told_in_a_sentence() -> None:
-    """Somebody else changed it: what was seen and what was applied."""
+def test_read_back_mismatch_is_reported_in_a_sentence() -> None:
+    """Include the read value and the applied one."""
     host = FakeHost()
     lab, _ = standing(host)
     lab.change_to((NETNS, setting("1")))
@@ -118,8 +118,8 @@ def test_what_reads_back_differently_is_told_in_a_sentence() -> None:
     assert in_words(lab.mismatches()) == "ip_forward of a was set to 1, but was read back as 0"
 
 
-def test_a_command_that_fails_takes_the_lab_down_and_says_which() -> None:
-    """The message has the resource, the command and its own words; nothing is left standing."""
+def test_failed_command_takes_the_lab_down_and_is_named() -> None:
+    """Name the resource, the command and its error; leave nothing behind."""
     host = FakeHost()
     lab, log = standing(
         host, lambda argv, _: Outcome(exit_status=2, stderr="no room") if argv == ("make", "y") else Outcome()
@@ -131,8 +131,8 @@ def test_a_command_that_fails_takes_the_lab_down_and_says_which() -> None:
     assert [record.argv[0] for record in log] == ["ip", "ip", "make", "unmake", "ip"]
 
 
-def test_the_original_read_before_a_change_fills_its_undo() -> None:
-    """An undo that cannot be known beforehand takes the words that were read."""
+def test_original_read_before_a_change_is_used_in_its_undo() -> None:
+    """Insert the words that were read into the undo."""
     show = Reading(Command(("show", "tso"), None), Value())
     change = Run(Command(("set", "tso", "off")), Command(("set", "{original}")), show)
     host = FakeHost()
@@ -142,8 +142,8 @@ def test_the_original_read_before_a_change_fills_its_undo() -> None:
     assert host.ran[-1] == (("set", "tso", "on"), None)
 
 
-def test_when_one_of_several_fails_the_others_are_waited_for_before_undoing() -> None:
-    """A namespace whose making was under way is not left behind."""
+def test_concurrent_actions_are_awaited_before_a_failed_lab_is_undone() -> None:
+    """Leave no namespace of an unfinished action behind."""
     host = FakeHost(netns={"iolab-a"})
     others = tuple(
         Resource(key=f"netns:{name}", machine=name, actions=(CreateNetns(f"iolab-{name}"),)) for name in "bcd"
@@ -154,12 +154,12 @@ def test_when_one_of_several_fails_the_others_are_waited_for_before_undoing() ->
     assert host.netns == {"iolab-a"}
 
 
-def test_a_guest_under_way_is_waited_for_when_what_begins_after_it_cannot_be_sent() -> None:
-    """It is ended with the rest, and no kernel of a lab that does not stand."""
+def test_starting_guest_is_awaited_and_stopped_if_a_later_action_fails() -> None:
+    """Stop it with the rest, and remove its agent."""
     booted = threading.Event()
 
     def boots() -> FakeAgent:
-        booted.wait(0.2)  # nothing sets it before: it takes so long
+        booted.wait(0.2)  # nothing has set it before
         booted.set()
         return FakeAgent(machine=True)
 
@@ -176,8 +176,8 @@ def test_a_guest_under_way_is_waited_for_when_what_begins_after_it_cannot_be_sen
     assert "dut" not in agents
 
 
-def test_a_device_that_does_not_start_is_told_and_the_rest_is_undone() -> None:
-    """There is nothing to stop of it, which is no reason to leave the others standing."""
+def test_reference_device_that_does_not_start_is_reported_and_the_rest_is_undone() -> None:
+    """Continue the undo without stopping it."""
     host = FakeHost()
     fake = FakeAgent(host)
     fake.traffic.broken["p0"] = (95, "takes no program")
@@ -188,8 +188,8 @@ def test_a_device_that_does_not_start_is_told_and_the_rest_is_undone() -> None:
     assert host.netns == set()
 
 
-def test_a_kernel_that_dies_under_way_ends_the_lab_with_that_reason() -> None:
-    """Nobody is asked after it, and no wait is for nothing."""
+def test_agent_that_dies_during_lab_creation_ends_the_creation_with_that_reason() -> None:
+    """Send no request to it, and wait for nothing."""
 
     def dies(*_: object) -> Outcome:
         fake.kill()
@@ -201,8 +201,8 @@ def test_a_kernel_that_dies_under_way_ends_the_lab_with_that_reason() -> None:
         lab.change_to((NETNS, link("x"), link("y")))
 
 
-def test_a_card_that_tells_nobody_when_it_is_ready_is_waited_for() -> None:
-    """After a change to it or to what stands on it; not after others."""
+def test_lab_waits_for_a_nic_without_a_ready_signal_only_after_changing_that_nic() -> None:
+    """Wait after a change of its dependents, too."""
     waits: list[float] = []
     log: list[CommandRecord] = []
     lab = StandingLab(Agents(Agent(FakeAgent(FakeHost()))), log.extend, pause=waits.append)
@@ -215,8 +215,8 @@ def test_a_card_that_tells_nobody_when_it_is_ready_is_waited_for() -> None:
     assert waits == [3.0, 3.0]
 
 
-def test_who_waits_for_guests_is_told_their_names_first() -> None:
-    """Before anything of the lab is made, and not again while they run."""
+def test_guest_names_are_announced_once_before_guests_start() -> None:
+    """Announce them before the lab is created, and not again while they run."""
     told: list[str] = []
     guests, agents, host = parent()
     lab = StandingLab(
@@ -234,7 +234,7 @@ FIRST, SECOND = ((None, f"/proc/irq/{number}/smp_affinity_list") for number in (
 
 
 def programs(argv: tuple[str, ...], _netns: str | None) -> Outcome:
-    """Show a virtio card with two vectors, an old card with one line, and one that is no device."""
+    """Show a virtio NIC with two vectors, an old NIC with one interrupt, and an interface without a device."""
     match argv:
         case ("readlink", "-f", path):
             device = {"eth0": VIRTIO, "eth1": E1000}.get(path.split("/")[4], path)
@@ -248,7 +248,7 @@ def programs(argv: tuple[str, ...], _netns: str | None) -> Outcome:
 
 
 def spread(interface: str, *cpus: int) -> Resource:
-    """Return interrupts of a card on CPUs."""
+    """Return the interrupt affinity of a NIC."""
     expected = Expectation(Reading(InterruptState(interface), Value()), ",".join(map(str, cpus)), "CPUs")
     action = SpreadInterrupts(interface, cpus)
     return Resource(
@@ -258,12 +258,12 @@ def spread(interface: str, *cpus: int) -> Resource:
 
 @pytest.fixture
 def host() -> FakeHost:
-    """Give a host whose interrupts may go anywhere."""
+    """Return a host whose interrupts may run on any CPU."""
     return FakeHost(settings=dict.fromkeys((FIRST, SECOND, (None, "/proc/irq/11/smp_affinity_list")), "0-7"))
 
 
-def test_every_vector_of_a_virtio_card_is_moved_read_back_and_put_back(host: FakeHost) -> None:
-    """The vectors are its PCI parent's; a second level keeps the first original."""
+def test_all_interrupt_vectors_of_a_virtio_nic_are_moved_read_back_and_restored(host: FakeHost) -> None:
+    """Find the vectors through the PCI parent; keep the first original at a second level."""
     lab, log = standing(host, programs)
     lab.change_to((spread("eth0", 3),))
     lab.change_to((spread("eth0", 5),))
@@ -275,15 +275,15 @@ def test_every_vector_of_a_virtio_card_is_moved_read_back_and_put_back(host: Fak
     assert log[-1].argv == ("sh", "-c", f"echo 0-7 > {FIRST[1]}; echo 0-7 > {SECOND[1]}")
 
 
-def test_a_card_without_vectors_has_one_line(host: FakeHost) -> None:
-    """What the device's own file tells."""
+def test_nic_without_msi_vectors_uses_its_single_interrupt(host: FakeHost) -> None:
+    """Read it from the device's own file."""
     standing(host, programs)[0].change_to((spread("eth1", 2),))
     assert host.settings[None, "/proc/irq/11/smp_affinity_list"] == "2"
     assert host.settings[FIRST] == "0-7"
 
 
-def test_an_interface_that_is_no_device_is_told(host: FakeHost) -> None:
-    """There is nothing to move."""
+def test_interrupt_affinity_of_an_interface_without_a_hardware_device_is_refused(host: FakeHost) -> None:
+    """Report that it has no interrupts."""
     lab: StandingLab = standing(host, programs)[0]
     with pytest.raises(
         LabError, match="cannot assign the interrupts of veth0 to CPUs because its device has no interrupts"
@@ -293,17 +293,17 @@ def test_an_interface_that_is_no_device_is_told(host: FakeHost) -> None:
 
 @dataclass
 class Kernel:
-    """One that makes a thread for each interface that is set to have one, all of the same name."""
+    """A kernel that creates a NAPI thread for each interface with threaded NAPI, all of the same name."""
 
     host: FakeHost = field(default_factory=FakeHost)
-    """Where it is set so."""
+    """Host with the settings."""
     works: bool = True
-    """Whether it has such threads at all."""
+    """Whether it supports threaded NAPI."""
     cpus: dict[str, str] = field(default_factory=dict)
-    """Process id to the CPUs it was put on; a thread that has ended has none."""
+    """Process ID to its CPUs; an ended thread has none."""
 
     def __call__(self, argv: tuple[str, ...], _netns: str | None) -> Outcome:
-        """List the threads, move them and say where they are; everything else succeeds."""
+        """List the threads, move them and show their CPUs; accept all other commands."""
         if argv[0] == "taskset":
             self.cpus[argv[4]] = argv[3]
         if argv[0] == "grep":
@@ -317,19 +317,19 @@ class Kernel:
 
 @dataclass
 class Queued:
-    """A kernel that makes a thread for each of three receive queues, each time it is set again."""
+    """A kernel that creates a thread for each of three receive queues, each time NAPI is set again."""
 
     host: FakeHost = field(default_factory=FakeHost)
-    """Where it is set so."""
+    """Host with the settings."""
 
     def __call__(self, argv: tuple[str, ...], _netns: str | None) -> Outcome:
-        """List the threads; everything else succeeds."""
+        """List the threads; accept all other commands."""
         on = argv[0] == "ps" and "1" in self.host.settings.values()
         return Outcome(stdout="".join(f"{100 + i} napi/eth0-{i}\n" for i in range(3)) if on else "")
 
 
-def test_every_receive_queue_has_a_thread_on_the_cpu_of_the_port() -> None:
-    """They are found together, and kept together when they are wanted again."""
+def test_every_receive_queue_has_a_napi_thread_on_the_cpu_of_its_port() -> None:
+    """Set them again together."""
     kernel = Queued()
     threads = NapiThreads(Agents(Agent(FakeAgent(kernel.host, programs=kernel))))
     for _ in range(2):
@@ -344,15 +344,15 @@ def test_every_receive_queue_has_a_thread_on_the_cpu_of_the_port() -> None:
 
 
 def pinned(kernel: Kernel, *netns: str) -> NapiThreads:
-    """Pin eth0 of each namespace to a CPU of its own."""
+    """Pin eth0 of each namespace to a separate CPU."""
     threads = NapiThreads(Agents(Agent(FakeAgent(kernel.host, programs=kernel))))
     for cpu, name in enumerate(netns):
         threads.pin(PinNapi("eth0", name, cpu, 10))[1].result(1)
     return threads
 
 
-def test_interfaces_of_one_name_in_two_namespaces_have_a_thread_each() -> None:
-    """The one that appeared is the one that was asked for."""
+def test_equally_named_interfaces_in_two_namespaces_have_separate_napi_threads() -> None:
+    """Select the thread that appeared."""
     kernel = Kernel()
     threads = pinned(kernel, "a", "b")
     first, second = threads.at("a", "eth0"), threads.at("b", "eth0")
@@ -364,15 +364,15 @@ def test_interfaces_of_one_name_in_two_namespaces_have_a_thread_each() -> None:
     assert ("chrt", "--fifo", "-p", "10", "100") in ran
 
 
-def test_a_kernel_without_such_threads_is_no_failure() -> None:
-    """There is nothing to move, and the trial will say so."""
+def test_kernel_without_threaded_napi_is_not_an_error() -> None:
+    """Move nothing; the trial reports it."""
     kernel = Kernel(works=False)
     assert pinned(kernel, "a").at("a", "eth0") is None
     assert not any(argv[0] == "taskset" for argv, _ in kernel.host.ran)
 
 
-def test_a_thread_that_is_no_longer_where_it_was_put_is_told_of() -> None:
-    """It was moved by somebody else, or ended; one that nobody asks about is not looked at."""
+def test_moved_or_ended_napi_thread_is_reported() -> None:
+    """Ignore threads that are not requested."""
     kernel = Kernel()
     threads = pinned(kernel, "a", "b", "c")
     wanted = [("", PinNapi("eth0", name, cpu, 10)) for cpu, name in enumerate("ab")]

@@ -1,4 +1,4 @@
-"""Threads of guests and of hosts: which had no CPU time left, which waited, and who had their CPU."""
+"""Threads of guests and hosts: saturated, waiting, and competing ones."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ THREADS = {"qemu-system-x86": 5152, "CPU 0/KVM": 5160, "CPU 1/KVM": 5161, "vhost
 
 
 def reading(run_ns: dict[str, int]) -> Reading:
-    """Return what the parent's agent reads of a guest's threads, and of somebody else's."""
+    """Return the parent agent's reading of a guest's threads, and of a foreign thread."""
     rows = [
         zeros(ThreadTimes,
             process=process, pid=5152 if name != "vhost-5152" else tid, tid=tid, name=name,
@@ -46,15 +46,15 @@ def reading(run_ns: dict[str, int]) -> Reading:
 
 
 def threads(**run_ratio: float) -> tuple[Thread, ...]:
-    """Return the threads of a guest that ran so much of a second."""
+    """Return the threads of a guest with these run times in a second."""
     names = {"vcpu": "CPU 0/KVM", "vhost": "vhost-5152", "main": "qemu-system-x86"}
     after = {names[name]: round(ratio * SECOND_NS) for name, ratio in run_ratio.items()}
     places = {"dut": GuestPlace("", "guest:dut")}
     return guest_threads(places, {"": reading({})}, {"": reading(after)}, SECOND_NS)
 
 
-def test_a_guests_threads_are_on_the_cpus_of_its_parent() -> None:
-    """Which are the sender's only if frames are sent there."""
+def test_threads_of_a_guest_run_on_the_cpus_of_its_parent() -> None:
+    """Attribute them to the sender's host only if frames are sent there."""
     places = {"dut": GuestPlace("pc7", "guest:dut")}
     before, after = {"pc7": reading({})}, {"pc7": reading({"CPU 0/KVM": SECOND_NS})}
     elsewhere = guest_threads(places, before, after, SECOND_NS)
@@ -64,7 +64,7 @@ def test_a_guests_threads_are_on_the_cpus_of_its_parent() -> None:
 
 
 BALANCE = Balance("a->b", 1000, 900, (Drop(AtPort(port="dut.eth0"), RING_FULL, 100),), 0)
-"""Of a trial that lost a tenth of its frames where they enter the guest."""
+"""Balance of a trial that lost a tenth of its frames at the guest's ingress."""
 
 
 def blamed(
@@ -73,7 +73,7 @@ def blamed(
     balance: Balance = BALANCE,
     forwarded_frames: int = 900,
 ) -> Verdict:
-    """Return what limited that trial."""
+    """Return the verdict on that trial."""
     result = LoadResult(
         intended_fps=1000.0,
         duration_ns=SECOND_NS,
@@ -86,14 +86,14 @@ def blamed(
     return judge(result, 1e-4, LoadReadings(balances=[balance], cpus=cpus, threads=threads))
 
 
-def test_a_guests_threads_have_names_that_do_not_change_from_run_to_run() -> None:
-    """Process ids are not in them; threads that did nothing are left out."""
+def test_guest_thread_names_are_stable_across_runs() -> None:
+    """Use no process IDs; leave idle threads out."""
     found = {thread.name: round(thread.busy_ratio, 2) for thread in threads(vcpu=0.5, vhost=0.25, main=0.1)}
     assert found == {"vCPU 0": 0.5, "vhost 0": 0.25, "hypervisor": 0.1}
 
 
-def test_loss_at_a_guest_whose_vhost_thread_has_no_time_left_names_it_though_the_host_is_idle() -> None:
-    """The thread, its CPU, the idle share, and the place where frames were lost."""
+def test_verdict_on_loss_at_a_guest_names_its_saturated_vhost_thread() -> None:
+    """Name thread, CPU, idle share, and the place of the loss."""
     cpus = [CpuUse(0, 0.3, 0.0, 0.0), CpuUse(4, 1.0, 0.0, 0.0)]
     verdict = blamed(threads(vcpu=0.6, vhost=1.0), cpus)
     assert (verdict.limit, verdict.place) == (Limit.THREAD, AtPort(port="dut.eth0"))
@@ -102,14 +102,14 @@ def test_loss_at_a_guest_whose_vhost_thread_has_no_time_left_names_it_though_the
     )
 
 
-def test_loss_at_a_guest_with_time_left_is_told_of_the_place_alone() -> None:
-    """No thread is blamed that could have done more."""
+def test_verdict_on_loss_at_a_guest_with_idle_threads_names_only_the_place() -> None:
+    """Name no thread with idle time."""
     verdict = blamed(threads(vcpu=0.6, vhost=0.5))
     assert (verdict.limit, verdict.place) == (Limit.HOP, AtPort(port="dut.eth0"))
 
 
-def test_loss_at_a_guest_whose_cpu_others_took_names_the_cpu_and_who_took_it() -> None:
-    """What the trial's own threads did not use counts as somebody else's."""
+def test_verdict_on_loss_at_a_guest_names_the_cpu_that_others_used_and_those_programs() -> None:
+    """Attribute CPU time outside the trial's threads to others."""
     cpus = [CpuUse(0, 0.1, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)]
     waiting = [
         replace(one, wait_ratio=0.7 if one.name == "vCPU 0" else 0.0) for one in threads(vcpu=0.2, main=0.1)
@@ -118,19 +118,19 @@ def test_loss_at_a_guest_whose_cpu_others_took_names_the_cpu_and_who_took_it() -
     assert (verdict.limit, verdict.place) == (Limit.CPU, AtPort(port="dut.eth0"))
     assert "CPU 1 was 100 % busy; vCPU 0 of dut ran 20 % and waited for a CPU 70 %" in in_words(verdict.seen)
     assert (
-        "the same CPU also ran hypervisor (10 %); programs outside this trial used 70 % of that CPU"
+        "the same CPU also ran hypervisor (10 %); programs outside this trial used 70 % of the same CPU"
         in in_words(verdict.seen)
     )
 
 
-def test_a_guest_that_did_not_wait_for_its_cpu_does_not_blame_it() -> None:
-    """A guest that is stopped, or whose card is down, leaves the CPU to others of its own accord."""
+def test_guest_that_did_not_wait_for_a_cpu_is_not_limited_by_that_cpu() -> None:
+    """Allow for a stopped guest, and one with its NIC down."""
     cpus = [CpuUse(1, 1.0, 0.0, 0.0)]
     assert blamed(threads(vcpu=0.2), cpus).limit is Limit.HOP
 
 
-def test_a_guest_that_passed_nothing_on_is_starved_only_if_it_hardly_ran_at_all() -> None:
-    """One that is set up wrongly passes nothing on either, and may wait for a CPU as everything on a busy host does."""
+def test_guest_that_forwarded_nothing_is_starved_only_if_it_hardly_ran() -> None:
+    """Allow for a misconfigured guest on a busy host."""
     balance = replace(BALANCE, drops=(Drop(AtPort(port="dut.eth0"), RING_FULL, 1000),))
     sender = Thread("generator", "generator", "tester.p0", 1, 0.97)
     cpus = [CpuUse(0, 0.1, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)]
@@ -149,8 +149,8 @@ def test_a_guest_that_passed_nothing_on_is_starved_only_if_it_hardly_ran_at_all(
     )
 
 
-def test_a_thread_that_moved_blames_no_cpu_but_all_of_them_where_all_are_busy() -> None:
-    """Where a thread was last is no evidence of where it waited."""
+def test_verdict_on_a_migrating_thread_names_no_cpu_unless_all_cpus_are_busy() -> None:
+    """Do not use the last CPU of a thread as the place of its wait."""
     moved = [replace(one, cpu=None, wait_ratio=0.5) for one in threads(vcpu=0.4)]
     busy, idle = CpuUse(0, 1.0, 0.0, 0.0), CpuUse(1, 0.5, 0.0, 0.0)
     assert blamed(moved, [busy, idle]).limit is Limit.HOP
@@ -164,14 +164,14 @@ def test_a_thread_that_moved_blames_no_cpu_but_all_of_them_where_all_are_busy() 
     )
 
 
-def test_a_saturated_thread_that_moved_is_told_to_have_been_on_several_cpus() -> None:
-    """The core is named only where it is known."""
+def test_saturated_migrating_thread_is_reported_on_several_cpus() -> None:
+    """Name a core only if it is known."""
     moved = [replace(one, cpu=None) for one in threads(vhost=1.0)]
     assert "on several CPUs" in in_words(blamed(moved).seen)
 
 
-def test_what_is_lost_inside_a_guest_is_not_told_of_the_cpu_that_others_took() -> None:
-    """A rule, a shaper or a short backlog of the guest drops frames while it runs."""
+def test_drop_by_a_rule_or_queue_inside_a_guest_is_not_blamed_on_a_cpu() -> None:
+    """Do not blame a CPU for drops by a rule, a shaper or a short backlog of a running guest."""
     cpus = [CpuUse(0, 0.1, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)]
     for reason in (QDISC, BACKLOG, NotPassedOn(out="dut.eth1")):
         inside = replace(BALANCE, drops=(Drop(AtPort(port="dut.eth1"), reason, 100),))
@@ -179,15 +179,15 @@ def test_what_is_lost_inside_a_guest_is_not_told_of_the_cpu_that_others_took() -
         assert blamed(waiting, cpus, balance=inside).limit is Limit.HOP
 
 
-def test_loss_at_a_guest_of_which_nothing_ran_says_so() -> None:
-    """A stopped hypervisor uses no time at all."""
+def test_loss_at_a_guest_with_no_running_thread_is_reported_as_such() -> None:
+    """Detect a stopped hypervisor."""
     verdict = blamed(threads())
     assert (verdict.limit, verdict.place) == (Limit.HOP, AtPort(port="dut.eth0"))
     assert "no thread of dut ran" in in_words(verdict.seen)
 
 
 def switch_threads(busy_ratio: float, worker: str = "rte-worker-1") -> tuple[Thread, ...]:
-    """Return the threads of a guest of which one card is carried by a switch, whose worker ran so much of a second."""
+    """Return the threads of a guest with one NIC on a switch, whose worker ran for that part of a second."""
 
     def read(ratios: dict[str, float]) -> Reading:
         rows = tuple(
@@ -205,14 +205,14 @@ def switch_threads(busy_ratio: float, worker: str = "rte-worker-1") -> tuple[Thr
 
 
 @pytest.mark.parametrize("worker", ["lcore-worker-1", "rte-worker-1", "dpdk-worker1"])
-def test_the_thread_of_a_switch_is_told_to_poll_at_its_card(worker: str) -> None:
-    """Its name is DPDK's, which has changed; the switch's other threads only take messages."""
+def test_thread_of_a_user_space_switch_is_recognised_as_polling_its_nic(worker: str) -> None:
+    """Recognise DPDK's names, old and new; ignore the switch's control threads."""
     found = {one.name: (round(one.busy_ratio, 2), one.polls) for one in switch_threads(1.0, worker)}
     assert found == {"switch eth0": (1.0, "dut.eth0")}
 
 
-def test_a_thread_that_polls_is_not_called_saturated_because_it_is_busy() -> None:
-    """What it took and the guest's ring had no room for, or another card lost, is not blamed on it."""
+def test_polling_thread_is_not_reported_as_saturated_because_it_is_busy() -> None:
+    """Do not blame it for a full guest ring, or losses of a different NIC."""
     own = [*threads(vcpu=0.6), *switch_threads(1.0)]
     between = LostBetween(sender="a.p0", receiver="dut.eth0")
     for place, reason in ((AtPort(port="dut.eth0"), between), (AtPort(port="dut.eth1"), RING_FULL)):
@@ -223,15 +223,15 @@ def test_a_thread_that_polls_is_not_called_saturated_because_it_is_busy() -> Non
     assert "thread vCPU 0 of dut ran 100 %" in in_words(busy.seen)
 
 
-def test_a_thread_that_polls_did_not_keep_up_where_frames_were_left_in_the_queue_that_it_reads() -> None:
-    """It had its CPU all the time, and nobody else reads there."""
+def test_polling_thread_is_the_limit_if_frames_stayed_in_its_queue() -> None:
+    """Require that it had its CPU all the time, and that nobody else reads the queue."""
     verdict = blamed([*threads(vcpu=0.6), *switch_threads(1.0)])
     assert (verdict.limit, verdict.place) == (Limit.THREAD, AtPort(port="dut.eth0"))
-    assert "switch eth0 busy-polls, but did not read these frames;" in in_words(verdict.seen)
+    assert "thread switch eth0 busy-polls, but did not read the lost frames;" in in_words(verdict.seen)
 
 
-def test_a_kernels_soft_interrupt_threads_are_told_of_where_they_ran() -> None:
-    """ksoftirqd with its CPU; one that slept, and a server's thread, are left out."""
+def test_ksoftirqd_threads_are_reported_with_their_cpu() -> None:
+    """Leave out sleeping threads, and threads of servers."""
     names = {"ksoftirqd/0": (None, 20, 0), "ksoftirqd/1": (None, 21, 1), "iperf3": ("server", 22, 0)}
 
     def seen(run_ns: dict[str, int]) -> Reading:
@@ -263,10 +263,10 @@ BESIDE = (
     Thread("napi/p1-451", "napi", "tester.p1", 1, 0.015, 0.001),
     Thread("receiver", "receiver", "tester.p1", 1, 0.014, 0.98),
 )
-"""What else the trial had while a program of higher priority took CPU 1 from the device, as recorded."""
+"""Recorded threads of a trial while a program of higher priority used the device's CPU 1."""
 SENDER = Thread("generator", "generator", "tester.p0", 0, 0.95, 0.05)
 VCPU = Thread("vCPU 0", GUEST, "dut", 0, 0.05, 0.87)
-"""A guest on the sender's CPU, which leaves it what the kernel keeps for threads without priority."""
+"""A vCPU thread on the sender's CPU, which gets only the time that the kernel reserves for threads without priority."""
 AT_GUEST = AtPort(port="dut.eth0")
 
 
@@ -279,7 +279,7 @@ def said(
     disturbed: Disturbance | None = None,
     drained_s: float = 0.0,
 ) -> Verdict:
-    """Return the verdict of a second in which 90 of 100 frames were lost, whose counters were read later."""
+    """Return the verdict on a second in which 90 of 100 frames were lost; its counters were read later."""
     result = LoadResult(
         intended_fps=100.0, duration_ns=SECOND_NS, intended_frames=100, offered_frames=100, forwarded_frames=10,
         perturbations=(disturbed,) if disturbed else (), overhead_ns=round(drained_s * SECOND_NS),
@@ -292,18 +292,18 @@ def said(
     )
 
 
-def test_a_guest_on_the_senders_cpu_is_told_to_wait_for_it_though_the_cpu_rested_after_the_trial() -> None:
-    """Half a second of an empty line lies in what is counted of the CPU, and not in what frames waited for."""
+def test_guest_on_the_cpu_of_the_sender_waited_for_that_cpu_despite_idle_time_after_the_trial() -> None:
+    """Allow for half a second of empty line in the CPU reading."""
     verdict = said((SENDER, VCPU), CpuUse(0, 0.68, 0.0, 0.0), CpuUse(1, 0.2, 0.0, 0.0), drained_s=0.5)
     assert (verdict.limit, verdict.place) == (Limit.HOST, AtPort(port="dut.eth0"))
     assert (
-        "CPU 0 was busy with other work; vCPU 0 of dut ran 5 % and waited for a CPU 87 % of the time; "
-        "the same CPU also ran generator (95 %);" in in_words(verdict.seen)
+        "CPU 0 was busy with work other than the waiting thread; vCPU 0 of dut ran 5 % and waited for a CPU 87 % of "
+        "the time; the same CPU also ran generator (95 %);" in in_words(verdict.seen)
     )
 
 
-def test_a_guest_on_another_host_is_held_against_the_cpus_of_that_host() -> None:
-    """Its CPU 0 is not the sender's."""
+def test_guest_on_a_remote_host_is_compared_with_the_cpus_of_that_host() -> None:
+    """Distinguish its CPU 0 from the sender's."""
     there = replace(VCPU, kernel="pc7")
     senders = CpuUse(0, 0.95, 0.0, 0.0)
     other = replace(there, name="vCPU 1", place="other", busy_ratio=0.93, wait_ratio=0.05)
@@ -315,32 +315,32 @@ def test_a_guest_on_another_host_is_held_against_the_cpus_of_that_host() -> None
     assert said((SENDER, there), senders).limit is Limit.HOP, "of its own CPUs nothing is known"
 
 
-def test_a_thread_that_waited_longer_than_its_cpu_was_busy_waited_elsewhere() -> None:
-    """That it was on this CPU before and after is no evidence then."""
+def test_thread_that_waited_longer_than_its_cpu_was_busy_must_have_waited_elsewhere() -> None:
+    """Do not assume that it stayed on the CPU where it was before and after."""
     verdict = said((VCPU,), CpuUse(0, 0.5, 0.0, 0.0), CpuUse(1, 0.9, 0.0, 0.0), drained_s=0.5)
     assert verdict.limit is Limit.HOP
     assert "waited for a CPU 87 %" in in_words(verdict.seen)
 
 
-def test_a_thread_that_slept_beside_its_waiting_had_time_left() -> None:
-    """Unless its CPU had none: then that is said."""
+def test_thread_that_slept_is_not_the_limit_unless_its_cpu_was_full() -> None:
+    """Name the full CPU then."""
     slept = replace(VCPU, busy_ratio=0.2, wait_ratio=0.4)
     assert said((slept,), CpuUse(0, 0.7, 0.0, 0.0)).limit is Limit.HOP
     assert said((slept,), CpuUse(0, 0.97, 0.0, 0.0)).limit is Limit.CPU
 
 
-def test_a_devices_cpu_that_strangers_took_is_named_and_not_the_receiver_beside_it() -> None:
-    """The receiver ran for longer than the device, and both hardly at all."""
+def test_device_cpu_that_foreign_programs_used_is_named_instead_of_the_receiver() -> None:
+    """Check a receiver that ran longer than the device, both hardly at all."""
     verdict = said((NAPI, *BESIDE), IDLE, CpuUse(1, 1.0, 0.0, 0.0), place=AtPort(port="a.eth0"))
     assert (verdict.limit, verdict.place) == (Limit.CPU, AtPort(port="a.eth0"))
     assert (
         "CPU 1 was 100 % busy; napi/eth0-447 of a.eth0 ran 2 % and waited for a CPU 93 % of the time; "
-        "programs outside this trial used 98 % of that CPU" in in_words(verdict.seen)
+        "programs outside this trial used 98 % of the same CPU" in in_words(verdict.seen)
     )
 
 
-def test_a_devices_cpu_that_the_receiver_took_is_the_receivers_doing() -> None:
-    """The instrument's own thread had most of it, and says so."""
+def test_receiver_is_the_limit_if_it_used_the_cpu_of_the_device() -> None:
+    """Name the instrument's own thread."""
     ours = replace(BESIDE[3], busy_ratio=0.72)
     verdict = said(
         (replace(NAPI, busy_ratio=0.2, wait_ratio=0.75), ours),
@@ -351,8 +351,8 @@ def test_a_devices_cpu_that_the_receiver_took_is_the_receivers_doing() -> None:
     assert "the same CPU also ran receiver (72 %);" in in_words(verdict.seen)
 
 
-def test_a_cpu_that_strangers_kept_busy_is_not_blamed_where_the_device_hardly_waited_for_it() -> None:
-    """The device runs before work of lower priority; what shares its CPU by right is named."""
+def test_cpu_limit_is_not_blamed_on_foreign_programs_if_the_device_hardly_waited() -> None:
+    """Name threads that share the device's CPU by design."""
     busy = CpuUse(1, 1.0, 0.0, 0.0)
     napi = replace(NAPI, busy_ratio=0.36, wait_ratio=0.17)
     assert said((napi, *BESIDE), busy, place=AtPort(port="a.eth0")).limit is Limit.HOP
@@ -361,8 +361,8 @@ def test_a_cpu_that_strangers_kept_busy_is_not_blamed_where_the_device_hardly_wa
     assert "napi/eth0-447 ran 36 % of the time; the same CPU also ran napi/p1-451" in in_words(shared.seen)
 
 
-def test_a_disturbed_host_is_blamed_with_the_place_whose_thread_waited_for_its_cpu() -> None:
-    """What held the instrument up stays in the words."""
+def test_disturbed_host_verdict_names_the_place_whose_thread_waited() -> None:
+    """Keep the cause of the stall in the text."""
     cpus = (IDLE, CpuUse(1, 1.0, 0.0, 0.0))
     verdict = said((NAPI, *BESIDE), *cpus, place=AtPort(port="a.eth0"), disturbed=HELD_UP)
     assert (verdict.limit, verdict.place) == (Limit.HOST, AtPort(port="a.eth0"))
@@ -383,10 +383,10 @@ def test_a_disturbed_host_is_blamed_with_the_place_whose_thread_waited_for_its_c
         (NAPI, AtPort(port="a.eth0"), RING_FULL, 17_000),
     ],
 )
-def test_a_disturbed_host_is_blamed_alone_where_no_thread_is_seen_to_have_lost_the_frames(
+def test_disturbed_host_verdict_has_no_place_if_no_thread_lost_the_frames(
     napi: Thread, place: Place, reason: DropReason, dropped: int
 ) -> None:
-    """The thread hardly waited, it was another's queue or a decision, or the counter tells of too few or too many."""
+    """Give no place for a short wait, a foreign queue, a decision, or inexact counters."""
     verdict = said(
         (napi, *BESIDE),
         IDLE,
@@ -399,19 +399,19 @@ def test_a_disturbed_host_is_blamed_alone_where_no_thread_is_seen_to_have_lost_t
     assert (verdict.limit, verdict.place, verdict.seen) == (Limit.HOST, None, (HELD_UP,))
 
 
-def test_time_that_no_thread_has_is_told_by_its_kind_and_not_as_other_work() -> None:
-    """Steal and soft interrupts are known by themselves."""
+def test_steal_and_softirq_time_are_reported_by_kind_and_not_as_foreign_work() -> None:
+    """Use their separate counters."""
     verdict = said(
         (NAPI, replace(BESIDE[3], busy_ratio=0.03)), CpuUse(1, 1.0, 0.3, 0.65), place=AtPort(port="a.eth0")
     )
     assert verdict.limit is Limit.CPU, "the receiver ran longer than the device, and had none of the rest"
-    taken = "its steal time was 65 %; its softirq time was 30 %"
+    taken = "the CPU's steal time was 65 %; the CPU's softirq time was 30 %"
     assert f"CPU 1 was 100 % busy; {taken}; napi" in in_words(verdict.seen)
     assert "the same CPU also ran receiver (3 %);" in in_words(verdict.seen)
 
 
-def test_what_a_thread_ran_and_waited_is_all_of_the_time_at_most() -> None:
-    """Its times are read before the first frame and behind the drained barrier."""
+def test_run_and_wait_time_of_a_thread_are_at_most_the_trial_time() -> None:
+    """Limit times read before the first frame and after the drain barrier."""
 
     def times(run_ms: int, wait_ms: int) -> ThreadTimes:
         return zeros(
@@ -429,18 +429,18 @@ def test_what_a_thread_ran_and_waited_is_all_of_the_time_at_most() -> None:
     assert run_and_wait(times(0, 0), times(1400, 1100), SECOND_NS) == pytest.approx((1.0, 0.0))
 
 
-def test_a_vcpu_that_waited_for_unknown_programs_is_no_certain_limit() -> None:
-    """It ran 9 % and waited 91 % of the time: how fast the device is was not seen."""
+def test_vcpu_that_waited_for_unidentified_work_gives_a_doubtful_limit() -> None:
+    """Doubt the limit of a vCPU that ran 9 % and waited 91 % of the time."""
     waiting = replace(VCPU, cpu=1, busy_ratio=0.09, wait_ratio=0.91)
     verdict = said(
         (replace(SENDER, busy_ratio=0.4), waiting), CpuUse(0, 0.4, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)
     )
     assert verdict.limit is Limit.CPU
-    assert "unidentified work used 91 % of that CPU" in in_words(verdict.doubt)
+    assert "unidentified work used 91 % of the same CPU" in in_words(verdict.doubt)
 
 
-def test_a_vcpu_that_waited_for_any_cpu_while_unknown_programs_had_them_is_no_certain_limit() -> None:
-    """It moved between CPUs, which all were busy."""
+def test_migrating_vcpu_that_waited_for_unidentified_work_gives_a_doubtful_limit() -> None:
+    """Check a vCPU that moved between busy CPUs."""
     waiting = replace(VCPU, cpu=None, busy_ratio=0.09, wait_ratio=0.91)
     verdict = said(
         (replace(SENDER, busy_ratio=0.5), waiting), CpuUse(0, 1.0, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)
@@ -449,8 +449,8 @@ def test_a_vcpu_that_waited_for_any_cpu_while_unknown_programs_had_them_is_no_ce
     assert "unidentified work used" in in_words(verdict.doubt)
 
 
-def test_a_vcpu_that_waited_for_the_devices_own_threads_is_a_certain_limit() -> None:
-    """Its neighbour of the same guest had the CPU."""
+def test_vcpu_that_waited_for_the_devices_own_threads_gives_a_certain_limit() -> None:
+    """Check a neighbour thread of the same guest."""
     own = Thread("vhost 0", GUEST, "dut", 1, 0.6, 0.35)
     waiting = replace(VCPU, cpu=1, busy_ratio=0.38, wait_ratio=0.6)
     verdict = said((SENDER, waiting, own), CpuUse(0, 0.95, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0))

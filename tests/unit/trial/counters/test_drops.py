@@ -1,4 +1,4 @@
-"""Drop reasons and counters of several kernels: they explain frames of ours where their counts allow it."""
+"""Drop reasons and counters of several kernels: they explain lost test frames where their counts allow it."""
 
 import re
 from pathlib import Path
@@ -29,22 +29,24 @@ Sure = tuple[tuple[str, int], ...]
         ({}, ()),
     ],
 )
-def test_a_reason_with_the_count_of_what_is_missing_is_its_own(reasons: dict[str, int], named: Sure) -> None:
-    """400 are missing: one reason fits, or all together do; where several could be theirs none is named."""
+def test_drop_reason_whose_count_equals_the_missing_frames_explains_these_frames(
+    reasons: dict[str, int], named: Sure
+) -> None:
+    """Accept one reason for 400 missing frames, or all together; name none if several fit."""
     found = explain(400, reasons)
     assert found == tuple(Named(*one) for one in named)
 
 
 @pytest.mark.parametrize(("count", "frames"), [(5000, 400), (450, 400), (300, 300)])
-def test_a_reason_with_another_count_is_named_in_doubt(count: int, frames: int) -> None:
-    """A rule of somebody else may have dropped as many."""
+def test_drop_reason_with_a_different_count_is_named_with_doubt(count: int, frames: int) -> None:
+    """Allow for a foreign rule that dropped as many."""
     (found,) = explain(400, {"NETFILTER_DROP": count, "FULL_RING": 60})
     assert (found.reason, found.frames) == ("NETFILTER_DROP", frames)
     assert f"counted {count} drops for NETFILTER_DROP, but 400 frames are missing" in in_words(found.doubt)
 
 
-def test_one_reason_may_be_that_of_two_directions() -> None:
-    """A rule that drops both ways is counted once; rules of two directions differ by their counts."""
+def test_one_drop_reason_may_explain_losses_of_two_directions() -> None:
+    """Count a rule for both directions once, and distinguish two rules by their counts."""
     assert share_out([389, 406], {"NETFILTER_DROP": 795, "OTHERHOST": 3000}) == (
         (Named("NETFILTER_DROP", 389),),
         (Named("NETFILTER_DROP", 406),),
@@ -55,8 +57,8 @@ def test_one_reason_may_be_that_of_two_directions() -> None:
     )
 
 
-def test_what_a_stack_got_beside_a_receiver_is_taken_from_the_reason_with_that_count() -> None:
-    """A device that drops more than arrives has the most frequent reason; flows may have several in the stack."""
+def test_copies_to_the_receivers_stack_are_subtracted_from_the_count_of_the_drop_reason() -> None:
+    """Reduce the most frequent reason if the device drops more frames than arrive."""
     seen = {"IP_INNOROUTES": 600, "IP_LOCAL_SOURCE": 401, "NETFILTER_DROP": 400}
     assert without_copies(seen, 400) == {"IP_INNOROUTES": 600, "IP_LOCAL_SOURCE": 1, "NETFILTER_DROP": 400}
     assert without_copies({"NO_SOCKET": 350, "IP_LOCAL_SOURCE": 50}, 400) == {
@@ -66,8 +68,8 @@ def test_what_a_stack_got_beside_a_receiver_is_taken_from_the_reason_with_that_c
     assert without_copies({"NETFILTER_DROP": 400}, 400) == {"NETFILTER_DROP": 400}
 
 
-def test_a_full_ring_takes_no_frames_from_a_rule() -> None:
-    """veth gives a full ring no reason of its own: what netfilter dropped beside it keeps its name, however much."""
+def test_full_ring_drops_are_not_subtracted_from_netfilter_drops() -> None:
+    """Keep netfilter's name, because a full veth ring has no reason."""
     rings = [Drop(AtPort(port="dut.eth0"), RING_FULL, 100)]
     assert beyond({"": {"NETFILTER_DROP": 200, "NOT_SPECIFIED": 100}}, rings) == {
         "": {"NETFILTER_DROP": 200, "NOT_SPECIFIED": 0}
@@ -81,15 +83,15 @@ STAGES = Path(__file__).parents[4] / "crates" / "protocol" / "src" / "impairment
 LOSE_NOTHING = {"corrupt", "duplicate", "reorder", "delay", "stall"}
 
 
-def test_every_kind_of_stage_of_the_agent_has_the_reason_of_its_losses() -> None:
-    """A kind that is added there and forgotten here would fail every trial in which it loses a frame."""
+def test_every_agent_stage_that_loses_frames_has_a_drop_reason() -> None:
+    """Prevent a new stage without a reason, which would fail every lossy trial."""
     kinds = {"codel", *re.findall(r'Self::\w+ \{ \.\. \} => "(\w+)"', STAGES.read_text())}
     assert {"line", "pacer"} <= kinds
     assert LOST_BY.keys() == kinds - LOSE_NOTHING
 
 
 def reading(reason: str, frames: int, cpu_dropped: int) -> Reading:
-    """Return what a kernel counted: drops for one reason, and frames that its CPU 0 had no room for."""
+    """Return a kernel's counts: drops for one reason, and backlog drops of its CPU 0."""
     row = DropCounters("reason", "", {reason: frames})
     softnet = ({"cpu": 0, "dropped": cpu_dropped},)
     seen = (
@@ -99,8 +101,8 @@ def reading(reason: str, frames: int, cpu_dropped: int) -> Reading:
     return Reading(seen)
 
 
-def test_a_guest_that_sends_is_not_taken_for_this_computer() -> None:
-    """Both are read; each has its name."""
+def test_counters_of_a_guest_and_of_the_local_host_are_kept_apart() -> None:
+    """Read both, with separate names."""
     ports = {"dut.eth0": Port("dut.eth0", None, "eth0", "dut"), "pc.eth0": Port("pc.eth0", None, "eth0")}
     before, after = (
         Snapshot(reading("NO_SOCKET", n, n), {}, {"": reading("CPU_BACKLOG", 3 * n, 3 * n)}, own="dut")
@@ -113,8 +115,8 @@ def test_a_guest_that_sends_is_not_taken_for_this_computer() -> None:
     assert counted.crosses("dut.eth0", "pc.eth0")
 
 
-def test_counters_that_went_back_are_named_by_their_port() -> None:
-    """An interface that was made again has counted less, one that is gone nothing; others count on."""
+def test_reset_interface_counters_are_reported_with_their_port() -> None:
+    """Detect a recreated interface, and a missing one."""
 
     def shown(**frames: int) -> Snapshot:
         rows = tuple(InterfaceCounters(name, 60 * n, n, 0, 0, 0, 0, 0, 0) for name, n in frames.items())
@@ -126,8 +128,8 @@ def test_counters_that_went_back_are_named_by_their_port() -> None:
     assert counted.reset() == ("dut.eth1", "dut.eth2")
 
 
-def test_a_queue_that_begins_again_counted_what_it_shows() -> None:
-    """A queueing discipline that was replaced meanwhile begins at 0: no difference is negative."""
+def test_difference_of_a_reset_qdisc_counter_is_its_new_value() -> None:
+    """Give no negative difference for a replaced qdisc."""
     ports = {"dut.eth1": Port("dut.eth1", "iolab-dut", "eth1")}
 
     def snapshot(packets: int, drops: int) -> Snapshot:
@@ -160,10 +162,10 @@ def test_a_queue_that_begins_again_counted_what_it_shows() -> None:
         (("noqueue", "0:", 0), ("tbf", "8001:", 400), ()),
     ],
 )
-def test_a_queue_that_began_again_is_told_by_its_port(
+def test_reset_qdisc_counters_are_reported_with_their_port(
     before: tuple[str, str, int], after: tuple[str, str, int], again: tuple[str, ...]
 ) -> None:
-    """What it had dropped before is not known, unless there was no queue."""
+    """Treat its earlier drops as unknown, unless there was no queue."""
     ports = {"dut.eth1": Port("dut.eth1", "iolab-dut", "eth1")}
 
     def snapshot(kind: str, handle: str, packets: int) -> Snapshot:

@@ -1,4 +1,4 @@
-"""What passed is divided by the time in which it passed; two levels are told from noise."""
+"""Rates are computed over the time in which data passed; level changes are distinguished from noise."""
 
 from random import Random
 
@@ -10,7 +10,7 @@ MS, S = 1_000_000, 1_000_000_000
 
 
 def counts(*rates_bps: float, period_ns: int = 100 * MS) -> list[tuple[int, int]]:
-    """A counter of bytes that is read at a period, by the rate between two readings."""
+    """Return readings of a byte counter at a period, by the rate between two readings."""
     found = [(0, 0)]
     for rate in rates_bps:
         found.append((found[-1][0] + period_ns, found[-1][1] + round(rate * period_ns / 8 / S)))
@@ -19,15 +19,15 @@ def counts(*rates_bps: float, period_ns: int = 100 * MS) -> list[tuple[int, int]
 
 @pytest.mark.parametrize("before", [0, 3, 40])
 @pytest.mark.parametrize("after", [0, 3, 60])
-def test_a_rate_is_that_of_the_time_in_which_it_passed(before: int, after: int) -> None:
-    """A queue that drains for 6 s after the end of the program, and a pause before it, change nothing."""
+def test_rate_is_computed_over_the_time_in_which_data_passed(before: int, after: int) -> None:
+    """Ignore a pause before, and a queue that drains for 6 s after the program's end."""
     seen = passing(counts(*[0] * before, *[512e3] * 160, *[0] * after))
     assert seen is not None
     assert seen.bps == pytest.approx(512e3, rel=0.01)
 
 
-def test_two_readings_are_all_that_is_needed_and_nothing_is_no_rate() -> None:
-    """Without readings over time, those before and after give the rate over all of it."""
+def test_two_readings_give_a_rate_and_zero_progress_gives_no_rate() -> None:
+    """Use the readings before and after, without readings over time."""
     seen = passing([(0, 0), (2 * S, 250_000)])
     assert seen is not None
     assert seen.bps == pytest.approx(1e6)
@@ -35,8 +35,8 @@ def test_two_readings_are_all_that_is_needed_and_nothing_is_no_rate() -> None:
     assert passing([(0, 5)]) is None
 
 
-def test_no_rate_is_above_that_of_any_part_of_the_time() -> None:
-    """Whatever the course, the mean of a part is no more than the most of its readings: a verdict cannot contradict."""
+def test_rate_never_exceeds_the_maximum_of_its_readings() -> None:
+    """Prevent a verdict that contradicts itself."""
     chance = Random(7)
     for _ in range(300):
         rates = [chance.choice([0, 1e5, 1e6, 1e9]) * chance.random() for _ in range(chance.randint(1, 60))]
@@ -60,13 +60,13 @@ BURST = (0.31e9, 16.7e9, 4.5e9)
         (([10e6] * 20 + [0] * 20), None),
         (([1e6, 9e6]), None),
     ],
-    ids=["a bucket", "half from then on", "more from then on", "steady", "slow start", "a saw", "a pause", "stopped",
-         "too short"],
+    ids=["token bucket", "rate halves", "rate increases", "constant rate", "slow start", "sawtooth", "pause",
+         "early end", "too few readings"],
 )  # fmt: skip
-def test_a_change_of_level_is_told_where_the_mean_misleads(
+def test_level_change_of_a_rate_is_found_where_the_mean_is_misleading(
     rates: tuple[float, ...], levels: tuple[float, float] | None
 ) -> None:
-    """Both levels and the time; what varies all the time, or moves the mean by little, is none."""
+    """Give both levels and the time; ignore constant variation and small shifts."""
     found = level_change(counts(*rates))
     if levels is None:
         assert found is None
@@ -76,8 +76,8 @@ def test_a_change_of_level_is_told_where_the_mean_misleads(
     assert found.at_ns in {100 * MS * at for at in range(len(rates)) if rates[at] == pytest.approx(levels[1])}
 
 
-def test_noise_has_no_levels() -> None:
-    """Of 1000 courses of CPU-bound rates that vary by a fifth, a sawtooth among them, none is marked."""
+def test_noise_is_not_reported_as_a_level_change() -> None:
+    """Check 1000 CPU-bound courses that vary by a fifth, a sawtooth among them."""
     chance, marked = Random(1), 0
     for number in range(1000):
         saw = 0.5 + (number % 7) / 14
@@ -86,15 +86,15 @@ def test_noise_has_no_levels() -> None:
     assert marked == 0
 
 
-def test_a_long_trial_takes_no_longer_to_look_at() -> None:
-    """Of 20 000 readings a hundred are looked at, and the change is found where it was."""
+def test_level_change_search_uses_a_bounded_number_of_readings() -> None:
+    """Find the change in a hundred of 20 000 readings."""
     found = level_change(counts(*[1e9] * 5000, *[1e7] * 15_000))
     assert found is not None
     assert found.at_ns == pytest.approx(500 * S, rel=0.03)
 
 
-def test_what_a_full_bucket_lets_through_at_once_is_no_rate() -> None:
-    """1.28 MB at once and 10 Mbit/s for 10 s are 11 Mbit/s on average, of a shaper that keeps its 10 Mbit/s."""
+def test_initial_burst_of_a_token_bucket_is_excluded_from_the_rate() -> None:
+    """Subtract a burst of 1.28 MB from 11 Mbit/s over 10 s of a shaper at 10 Mbit/s."""
     burst = Passing(1_280_000 + 12_500_000, 10 * S)
     assert sustained_bps(burst, (10_000_000,), 1_310_720) == pytest.approx(10e6)
     assert sustained_bps(burst, (10_000_000,), 100_000) == pytest.approx(10.944e6)

@@ -1,4 +1,4 @@
-"""Shapers: one that is at its rate is why frames are lost at it or before it; its own counters show that."""
+"""Shapers: a shaper at its rate is the cause of losses at it or before it, by its own counters."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ TBF = Shaper(
     held_back=1900, rates_bps=(RATE_BPS,),
 )  # fmt: skip
 CREDIT = 36_000
-"""What its bucket lets through at once: 600 frames."""
+"""Burst of its bucket: 600 frames."""
 OVERLOAD = LoadResult(
     intended_fps=5e6,
     duration_ns=50_000_000,
@@ -40,12 +40,12 @@ OVERLOAD = LoadResult(
     offered_frames=38_000,
     forwarded_frames=5_600,
 )
-"""50 ms of ten times what the shaper passes, and of more than can be sent."""
+"""50 ms of ten times the shaper's rate, which exceeds the sender's rate, too."""
 BEFORE_IT = (Drop(AtPort(port="dut.eth0"), RING_FULL, 32_400),)
 
 
 def seen(drops: tuple[Drop, ...] = BEFORE_IT, shaper: Shaper = TBF, unexplained: int = 0) -> LoadReadings:
-    """What the counters say of the overload."""
+    """Return the readings of the overload."""
     sheet = Balance("a->b", 38_000, 5_600, drops, unexplained)
     busy = Thread("napi/eth0-1", "device", "dut.eth0", 1, 0.67, 0.32)
     return LoadReadings(
@@ -59,21 +59,21 @@ def seen(drops: tuple[Drop, ...] = BEFORE_IT, shaper: Shaper = TBF, unexplained:
 
 
 def snapshot(rows: Sequence[QdiscCounters]) -> Snapshot:
-    """A reading of queueing disciplines."""
+    """Return a reading of qdiscs."""
     one = Observation(sampler="qdiscs", netns="iolab-dut", begin_ns=0, end_ns=0, qdiscs=tuple(rows))
     return Snapshot(Reading((one,)), {})
 
 
-def test_a_shaper_at_its_rate_is_why_the_ring_before_it_is_full() -> None:
-    """The thread that feeds it waits for its CPU, and more was asked for than can be sent: neither is the limit."""
+def test_shaper_at_its_rate_is_the_limit_if_the_ring_before_the_shaper_is_full() -> None:
+    """Blame neither the waiting feeder thread nor the sender's shortage."""
     found = judge(OVERLOAD, 1e-3, seen())
     assert (found.limit, found.place, found.doubt) == (Limit.SHAPER, AtPort(port="dut.eth1"), None)
     assert "a configured rate of 48 Mbit/s" in in_words(found.seen)
     assert "dropped at dut.eth0 (ring full)" in in_words(found.seen)
 
 
-def test_a_shaper_below_its_rate_is_not_the_limit() -> None:
-    """With half of its rate, or where no frame ever had to wait, the ring's own thread is looked at."""
+def test_shaper_below_its_rate_is_not_the_limit() -> None:
+    """Consider the ring's own thread at half of the rate, or without delayed frames."""
     for shaper in (replace(TBF, passed_bytes=140_000), replace(TBF, held_back=0)):
         assert judge(
             replace(OVERLOAD, intended_fps=7e5, intended_frames=38_000), 1e-3, seen(shaper=shaper)
@@ -83,8 +83,8 @@ def test_a_shaper_below_its_rate_is_not_the_limit() -> None:
         )
 
 
-def test_a_shaper_whose_queue_took_up_the_rest_is_the_limit_though_nothing_was_lost() -> None:
-    """A short overload that the generator could not send whole: what it sent came out, most of it afterwards."""
+def test_shaper_that_queued_the_excess_is_the_limit_even_without_loss() -> None:
+    """Check a short overload that arrived mostly after the generator's end."""
     held = replace(
         OVERLOAD,
         offered_frames=5_600,
@@ -98,8 +98,8 @@ def test_a_shaper_whose_queue_took_up_the_rest_is_the_limit_though_nothing_was_l
     assert judge(replace(held, steady=None), 1e-3, seen(drops=())).limit is Limit.GENERATOR
 
 
-def test_a_load_below_the_rate_of_a_shaper_is_not_lost_for_it() -> None:
-    """97 % of its rate, and a stall: frames that wait come at once and have to wait again."""
+def test_loss_at_a_load_below_the_shapers_rate_is_not_caused_by_the_shaper() -> None:
+    """Check 97 % of its rate, and a stall that releases frames at once."""
     calm = replace(
         OVERLOAD, intended_fps=97_000, intended_frames=4_850, offered_frames=4_850, forwarded_frames=4_800,
         perturbations=(CpuStolen(stolen_ns=2_000_000),), held_ns=2_000_000,
@@ -109,8 +109,8 @@ def test_a_load_below_the_rate_of_a_shaper_is_not_lost_for_it() -> None:
     assert judge(calm, 1e-3, evidence).limit is Limit.HOST
 
 
-def test_what_a_shaper_drops_itself_is_its_doing_below_its_rate_too() -> None:
-    """Its queue may be too short for what comes at once."""
+def test_drops_at_a_shaper_below_its_rate_are_caused_by_the_shaper() -> None:
+    """Allow for a queue that is too short for bursts."""
     found = judge(
         OVERLOAD,
         1e-3,
@@ -119,8 +119,8 @@ def test_what_a_shaper_drops_itself_is_its_doing_below_its_rate_too() -> None:
     assert (found.limit, found.place) == (Limit.SHAPER, AtPort(port="dut.eth1"))
 
 
-def test_a_rule_before_a_shaper_is_the_cause_of_what_it_drops() -> None:
-    """The rate of a shaper explains no frame that was dropped by a decision, or behind it."""
+def test_policer_before_a_shaper_is_the_cause_of_its_own_drops() -> None:
+    """Do not explain drops by a decision, or after the shaper, by its rate."""
     by_rule = seen((Drop(AtDevice(port="dut.eth0"), RULE, 32_400),))
     assert judge(OVERLOAD, 1e-3, by_rule).limit is not Limit.SHAPER
     assert (
@@ -129,19 +129,19 @@ def test_a_rule_before_a_shaper_is_the_cause_of_what_it_drops() -> None:
     )
 
 
-def test_of_a_shaper_and_a_rule_the_larger_is_named_and_the_other_told() -> None:
-    """Two causes at once."""
+def test_shaper_or_policer_is_named_if_it_is_the_larger_cause_and_the_other_is_mentioned() -> None:
+    """Check two causes at once."""
     found = judge(
         OVERLOAD,
         1e-3,
         seen((Drop(AtPort(port="dut.eth1"), QDISC, 25_000), Drop(AtDevice(port="dut.eth0"), RULE, 7_400))),
     )
     assert (found.limit, found.place) == (Limit.SHAPER, AtPort(port="dut.eth1"))
-    assert "another 7400 frames were dropped at device dut.eth0 (rule)" in in_words(found.seen)
+    assert "7400 more frames were dropped at device dut.eth0 (rule)" in in_words(found.seen)
 
 
-def test_a_shaper_of_unknown_rate_is_named_with_doubt() -> None:
-    """It held every third frame back; whether that is its rate, its counters do not tell."""
+def test_shaper_with_unknown_rate_is_named_with_doubt() -> None:
+    """Doubt it, because its counters do not show its rate."""
     found = judge(OVERLOAD, 1e-3, seen(shaper=replace(TBF, rates_bps=())))
     assert found.limit is Limit.SHAPER
     assert "not part of the lab" in in_words(found.doubt)
@@ -155,19 +155,19 @@ BURST = LoadResult(
     forwarded_frames=59_970,
     steady=Steady(0.3, 19_238, 15_032),
 )
-"""A bucket of unknown rate whose credit lets all frames through for most of the trial."""
+"""A bucket of unknown rate whose credit passes all frames for most of the trial."""
 
 
-def test_a_bucket_is_judged_by_the_part_of_a_trial_in_which_its_credit_was_used_up() -> None:
-    """It held 8 % of the frames back: all of these in less than a third of the trial."""
+def test_token_bucket_is_judged_after_its_credit_is_used_up() -> None:
+    """Check one that delayed 8 % of the frames, all in less than a third of the trial."""
     bucket = replace(TBF, passed_frames=60_005, passed_bytes=30_482_540, held_back=4_973, rates_bps=())
     found = judge(BURST, 1e-3, seen((Drop(AtPort(port="dut.eth0"), RING_FULL, 4_156),), bucket))
     assert (found.limit, found.place) == (Limit.SHAPER, AtPort(port="dut.eth1"))
     assert found.doubt
 
 
-def test_a_cpu_is_named_with_doubt_where_a_shaper_behind_it_may_be_why() -> None:
-    """It held one frame in a hundred back, and nobody knows its rate; one that never did leaves no doubt."""
+def test_cpu_limit_is_doubtful_if_a_shaper_behind_it_delayed_frames() -> None:
+    """Leave no doubt if the shaper never delayed a frame."""
     bucket = replace(TBF, passed_frames=60_005, passed_bytes=30_482_540, held_back=600, rates_bps=())
     drops = (Drop(AtPort(port="dut.eth0"), RING_FULL, 4_156),)
     found = judge(BURST, 1e-3, seen(drops, bucket))
@@ -176,16 +176,16 @@ def test_a_cpu_is_named_with_doubt_where_a_shaper_behind_it_may_be_why() -> None
     assert not judge(BURST, 1e-3, seen(drops, replace(bucket, held_back=0))).doubt
 
 
-def test_loss_that_no_counter_tells_of_leaves_a_doubt() -> None:
-    """The shaper was at its rate, and nobody knows where the frames are."""
+def test_unexplained_loss_makes_the_verdict_doubtful() -> None:
+    """Doubt the shaper, although it was at its rate."""
     found = judge(OVERLOAD, 1e-3, seen((), unexplained=32_400))
     assert found.limit is Limit.SHAPER
     assert "no drop counter" in in_words(found.doubt)
 
 
 @pytest.mark.parametrize("kind", ["tbf", "htb"])
-def test_shapers_are_read_with_the_rates_that_the_lab_gave_them(kind: str) -> None:
-    """Of the interface's queueing disciplines only its root shapes; counters are differences."""
+def test_shapers_are_read_with_their_configured_rates(kind: str) -> None:
+    """Use counter differences of the root qdisc."""
     plain = lab()
     east = Link(
         ends=(PortRef("tester.p1"), PortRef("dut.eth1")),
@@ -217,8 +217,8 @@ def test_shapers_are_read_with_the_rates_that_the_lab_gave_them(kind: str) -> No
     assert (found.passed_frames, found.passed_bytes, found.held_back) == (500, 30_000, 200)
 
 
-def test_a_shaper_that_frames_go_past_is_seen() -> None:
-    """An AF_XDP socket's frames leave the port without its queue."""
+def test_shaper_bypassed_by_af_xdp_frames_is_detected() -> None:
+    """Check frames of an AF_XDP socket."""
     assert bypassed([replace(TBF, passed_frames=0), TBF]) == (replace(TBF, passed_frames=0),)
 
 
@@ -230,10 +230,10 @@ def test_a_shaper_that_frames_go_past_is_seen() -> None:
     load=st.floats(0.2, 20.0),
     held_ms=st.integers(0, 200),
 )
-def test_no_shaper_is_said_to_pass_more_than_its_rate(
+def test_verdict_never_states_more_than_the_shapers_rate(
     rate_bps: int, credit: int, queue_bytes: int, duration_ms: int, load: float, held_ms: int
 ) -> None:
-    """Its bucket was full at the begin and its queue ran empty after the end; both are among what it counted."""
+    """Exclude a full bucket at the beginning, and the queue drained after the end."""
     duration_ns, frame = duration_ms * 1_000_000, 60
     at_rate = rate_bps * duration_ms // 8_000
     offered = int(at_rate * load) // frame * frame
@@ -257,8 +257,8 @@ def test_no_shaper_is_said_to_pass_more_than_its_rate(
     assert all(one.passed_bps <= one.rate_bps / 0.95 for one in said)
 
 
-def test_buckets_of_a_shape_are_its_own_and_those_of_its_classes() -> None:
-    """One whose size is not given holds 10 ms of its rate."""
+def test_credit_of_a_shape_includes_its_own_bucket_and_those_of_its_classes() -> None:
+    """Assume 10 ms of its rate for a bucket without a size."""
     sized = Shape(at=PortRef("dut.eth1"), qdisc="tbf", rate=RATE_BPS, burst=5_000)
     several = Shape(
         at=PortRef("dut.eth1"), qdisc="htb", rate=80_000_000,
@@ -269,8 +269,8 @@ def test_buckets_of_a_shape_are_its_own_and_those_of_its_classes() -> None:
         assert credit_bytes(replace(lab(), links={"east": east})) == {"dut.eth1": expected}
 
 
-def test_classes_that_share_a_port_are_not_held_against_the_rate_of_one() -> None:
-    """Two of 20 and 24 Mbit/s at once pass 44: more than either, and less than the port's 48."""
+def test_classes_that_share_a_port_are_judged_by_the_rate_of_the_port() -> None:
+    """Accept 44 Mbit/s of two classes at 20 and 24, below the port's 48."""
     both = replace(TBF, passed_bytes=275_000, rates_bps=(RATE_BPS, 20_000_000, 24_000_000))
     found = judge(OVERLOAD, 1e-3, seen((Drop(AtPort(port="dut.eth1"), QDISC, 32_400),), both))
     (said,) = [one for one in found.seen if isinstance(one, ShaperPassed)]

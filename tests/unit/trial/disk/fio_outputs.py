@@ -1,4 +1,4 @@
-"""What fio is measured with, and what it says, for tests."""
+"""Measures with fio, and fio's output, for tests."""
 
 from typing import Any
 
@@ -11,6 +11,6 @@ def measure(**more: object) -> DiskMeasure:
 
 
 def direction(operations: int, bins: dict[str, int], runtime_ms: int = 1000) -> dict[str, Any]:
-    """Return what fio says of reads, or of writes."""
+    """Return fio's figures of reads, or of writes."""
     latency = {"max": 90_000, "mean": 20_000.0, "bins": bins}
     return {"io_bytes": operations * 4096, "total_ios": operations, "runtime": runtime_ms, "lat_ns": latency}

@@ -1,4 +1,4 @@
-"""Job files of fio as people publish them: their keys, with values of one's own."""
+"""Published job files of fio: their keys, with different values."""
 
 import tomllib
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ VALUES = {
     "cpus_allowed_policy": "split", "random_distribution": "zipf:1.2", "filename": "/dev/elsewhere",
     "directory": "/elsewhere", "description": "text",
 }  # fmt: skip
-"""By key; 1 for the others."""
+"""Value by key; all other keys have the value 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class Published:
 
     repository: str
     text: str
-    """Its keys, with VALUES."""
+    """The keys of the file, with VALUES."""
     replace: tuple[str, ...]
-    """What a user has to write for it."""
+    """Keys that a user must list in `replace`."""
 
 
 def published() -> Iterator[Published]:
-    """Give the files that fio itself can run as they are."""
+    """Yield the files that fio itself can run unchanged."""
     for one in tomllib.loads(TABLE.read_text())["file"]:
         if "lacks" not in one:
             lines = ["[global]", *_lines(one["global"])]

@@ -1,4 +1,4 @@
-"""fio: what it is asked, what its report and logs say, and whether its rounds reached a steady state."""
+"""fio: its jobs, its report and logs, and the steady state of its rounds."""
 
 import json
 
@@ -34,8 +34,8 @@ def report(reads: int, writes: int, **more: object) -> str:
     return "note: both iodepth >= 1 and synchronous\n" + json.dumps({"jobs": [job]}, indent=1)
 
 
-def test_every_combination_is_a_run_of_its_own() -> None:
-    """Three blocks, depths and accesses by default; past the page cache, with data that cannot be shortened."""
+def test_every_combination_of_block_depth_and_access_is_a_separate_fio_run() -> None:
+    """Use three blocks, depths and accesses by default, direct I/O, and incompressible data."""
     jobs = jobs_of(measure(), LOCAL, "/mnt/file", "/logs")
     assert len(jobs) == 27
     first = jobs[0].text.splitlines()
@@ -51,23 +51,23 @@ def test_every_combination_is_a_run_of_its_own() -> None:
     assert all(job.random for job in jobs)
 
 
-def test_behind_a_door_no_random_place_comes_twice() -> None:
-    """What a cache kept of the first time would answer the second, faster than the disk can."""
+def test_fio_repeats_no_random_offset_on_a_user_space_export() -> None:
+    """Prevent cached answers, which are faster than the disk."""
     for disk, line in ((LOCAL, "norandommap=1"), (DOOR, "norandommap=0")):
         jobs = jobs_of(measure(), disk, "/dev/x", "/logs")
         assert all(line in job.text.splitlines() for job in jobs)
 
 
-def test_an_offered_rate_is_shared_by_reads_and_writes() -> None:
-    """At random times, with room for those that have not ended."""
+def test_offered_rate_is_divided_between_reads_and_writes() -> None:
+    """Send at random times, with room for unfinished requests."""
     (job,) = jobs_of(
         measure(fio={"offered": 1000, "blocks": ["4K"], "access": ["mixed"]}), LOCAL, "/mnt/file", "/logs"
     )
     assert {"rate_iops=700,300", "rate_process=poisson", "iodepth=256"} <= set(job.text.splitlines())
 
 
-def test_on_a_throttled_disk_a_phase_counts_after_its_credit_is_spent() -> None:
-    """QEMU lets a tenth of a second's worth through at once; how much is not counted has a bound in the ledger."""
+def test_phase_on_a_throttled_disk_is_measured_after_the_burst_credit() -> None:
+    """Allow for QEMU's burst of a tenth of a second; bound the uncounted bytes in the ledger."""
     throttled = Disk.model_validate({"volume": "v", "throttle": {"bytes": "40M"}})
     asked = measure(fio={"blocks": ["64K"], "depths": [8], "access": ["read", "write"]})
     for disk, ramps in ((throttled, True), (LOCAL, False)):
@@ -78,23 +78,23 @@ def test_on_a_throttled_disk_a_phase_counts_after_its_credit_is_spent() -> None:
     assert uncounted_bytes(asked, slow) == 2 * 500 * 65536 * 6 // 10
 
 
-def test_hdparms_timings_only_read() -> None:
-    """Through the page cache, as hdparm does."""
+def test_hdparm_jobs_only_read() -> None:
+    """Use the page cache, like hdparm."""
     cached, buffered = jobs_of(measure(profile="hdparm"), LOCAL, "/dev/x", "/logs")
     assert (cached.read_only, buffered.read_only) == (True, True)
     assert {"direct=0", "invalidate=1"} <= set(buffered.text.splitlines())
     assert "pre_read=1" in cached.text.splitlines()
 
 
-def test_a_run_that_was_ended_early_gives_no_figure_although_fio_calls_it_a_success() -> None:
-    """Its process was killed after a second of two; a second of one is whole."""
+def test_fio_run_that_was_ended_early_is_refused() -> None:
+    """Refuse one second of two; accept a whole second of one."""
     with pytest.raises(ValueError, match="ended after 1000 of 2000 ms"):
         accesses_of(Job("read", 4096, 1, "", lasts_ms=2000), parse_fio(report(10, 0)))
     assert accesses_of(Job("read", 4096, 1, "", lasts_ms=1000), parse_fio(report(10, 0)))
 
 
-def test_a_report_gives_each_direction_its_rate_and_latency() -> None:
-    """Of 1000 reads half took 10 us; 99.9 % needs more of them."""
+def test_fio_report_gives_rate_and_latency_per_direction() -> None:
+    """Check 1000 reads, half of which took 10 us; p99.9 needs more of them."""
     reads, writes = accesses_of(MIXED, parse_fio(report(1000, 500)))
     assert (reads.phase, writes.phase) == ("mixed-read", "mixed-write")
     found = {metric.name: metric for metric in metrics_of([figure_of(reads)])}
@@ -117,16 +117,14 @@ def test_a_report_gives_each_direction_its_rate_and_latency() -> None:
     [(Job("read", 4096, 1, "", random=True), "disk_operations_per_s"), (Job("read", 4096, 1, ""), "disk_bytes_per_s"),
      (Job("", 0, None, "", sections=(JobSection("job", 1, random=True),)), "disk_operations_per_s")],
 )  # fmt: skip
-def test_what_stands_for_random_access_is_operations_and_for_sequential_access_bytes(
-    job: Job, leads: str
-) -> None:
-    """The first metric of a trial does."""
+def test_random_access_leads_with_operations_and_sequential_access_with_bytes(job: Job, leads: str) -> None:
+    """Put the leading metric of a trial first."""
     (reads,) = accesses_of(job, parse_fio(report(1000, 0, jobname="1")))
     assert next(iter(metrics_of([figure_of(merged([reads, reads]))]))).name == leads
 
 
-def test_rounds_are_merged_by_adding_counts_never_by_averaging_percentiles() -> None:
-    """900 fast ones and 100 slow ones have a fast 90th percentile."""
+def test_rounds_are_merged_by_adding_counts_and_not_by_averaging_percentiles() -> None:
+    """Merge 900 fast and 100 slow ones: p90 is fast."""
     (fast,) = accesses_of(
         Job("write", 4096, 1, ""), parse_fio(report(900, 0, read=direction(900, {"1000": 900})))
     )
@@ -147,18 +145,18 @@ def test_rounds_are_merged_by_adding_counts_never_by_averaging_percentiles() -> 
         (report(0, 0), "read and wrote nothing"),
         (report(10, 0, error=5), "error 5"),
         (report(10, 0, read=direction(10, {"x": 1})), "histogram"),
-        (report(10, 0, read=direction(10, {}, runtime_ms=0)), "no measurement"),
+        (report(10, 0, read=direction(10, {}, runtime_ms=0)), "not a measurement"),
         (report(10, 0, usr_cpu=1e999), "usr_cpu"),
     ],
 )
-def test_a_report_that_measures_nothing_is_refused(text: str, said: str) -> None:
-    """fio calls some of these no error."""
+def test_fio_report_without_a_measurement_is_refused(text: str, said: str) -> None:
+    """Refuse it, although fio reports success for some."""
     with pytest.raises(ValueError, match=said):
         accesses_of(MIXED, parse_fio(text))
 
 
-def test_logs_are_series_by_direction_on_the_time_of_the_trial() -> None:
-    """fio counts KiB, and may write its last point twice."""
+def test_fio_logs_become_series_per_direction() -> None:
+    """Convert fio's KiB, and accept a duplicate last point."""
     found = {(one.name, one.dimensions.part): one for one in log_series(MIXED, LOGS, 5_000_000_000)}
     reads = found["disk_bytes_per_s", "mixed-read"]
     assert list(reads.at_ns) == [5_100_000_000, 5_200_000_000]
@@ -169,8 +167,8 @@ def test_logs_are_series_by_direction_on_the_time_of_the_trial() -> None:
         log_series(MIXED, "==> /x/log_bw.1.log <==\nnonsense\n", 0)
 
 
-def test_five_rounds_alike_are_steady() -> None:
-    """What came before them does not matter."""
+def test_five_equal_rounds_reach_the_steady_state() -> None:
+    """Ignore earlier rounds."""
     seen = steadiness([1000, 500, 100, 101, 99, 100, 102])
     assert seen is not None
     assert seen.reached
@@ -179,16 +177,16 @@ def test_five_rounds_alike_are_steady() -> None:
 @pytest.mark.parametrize(
     "rounds",
     [[100, 100, 100, 100, 121], [100, 104, 108, 112, 116]],
-    ids=["one is a fifth more", "they drift by more than a tenth"],
+    ids=["one round 20 % higher", "drift of more than 10 %"],
 )
-def test_rounds_that_differ_or_drift_are_not_steady(rounds: list[float]) -> None:
-    """By a fifth of their mean, or by a tenth of it along a line."""
+def test_differing_or_drifting_rounds_do_not_reach_the_steady_state(rounds: list[float]) -> None:
+    """Check a range of a fifth of the mean, and a slope of a tenth."""
     seen = steadiness(rounds)
     assert seen is not None
     assert not seen.reached
 
 
-def test_fewer_than_five_rounds_say_nothing() -> None:
-    """Nor do five that did nothing."""
+def test_fewer_than_five_rounds_give_no_steady_state_result() -> None:
+    """Reject five rounds without progress, too."""
     assert steadiness([100, 100, 100, 100]) is None
     assert steadiness([0, 0, 0, 0, 0]) is None

@@ -1,4 +1,4 @@
-"""Which blocks flush-check stamps and looks for, and which disks it can say nothing of."""
+"""Blocks that flush-check stamps and verifies, and disks that it cannot judge."""
 
 import pytest
 
@@ -34,12 +34,12 @@ def measure_of(setup: Setup) -> DiskMeasure:
 
 
 def stamps(setup: Setup) -> dict[str, object]:
-    """Return what is stamped."""
+    """Return the stamped blocks."""
     return dict(stamps_of(setup.lab, measure_of(setup), setup.lab.machines["pc2"].disks[0], run=7))
 
 
-def test_the_first_16_mib_are_stamped_twice_on_the_device_that_was_opened_for_the_program() -> None:
-    """The program itself claims nothing."""
+def test_flush_check_stamps_the_first_16_mib_of_the_device_twice() -> None:
+    """Claim nothing by the program itself."""
     found = stamps(setup_of("{volume: v}"))
     assert found == {
         "target": {"kind": "opened", "descriptor": 3},
@@ -53,8 +53,8 @@ def test_the_first_16_mib_are_stamped_twice_on_the_device_that_was_opened_for_th
     assert door["blocks"] == 2048
 
 
-def test_blocks_are_looked_for_below_the_volumes_file() -> None:
-    """As many batches as were acknowledged."""
+def test_flush_check_verifies_acknowledged_blocks_in_the_volume_file() -> None:
+    """Verify as many batches as were acknowledged."""
     text = '{"acknowledged":1}\n{"acknowledged":2}\n{"phases":[]}\n'
     assert acknowledged_of(text) == 2
     assert acknowledged_of("") == 0
@@ -79,8 +79,8 @@ def test_blocks_are_looked_for_below_the_volumes_file() -> None:
         ),
     ],
 )
-def test_disks_that_it_can_say_nothing_of_are_refused(disk: str, more: dict[str, str], told: str) -> None:
-    """Before anything runs."""
+def test_disks_that_flush_check_cannot_judge_are_refused(disk: str, more: dict[str, str], told: str) -> None:
+    """Refuse them before the run."""
     setup = setup_of(disk, **more)
     with pytest.raises(InputError) as refused:
         DISK.check(measure_of(setup), setup.lab, make_topology(setup.lab))

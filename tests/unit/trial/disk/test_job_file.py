@@ -1,4 +1,4 @@
-"""Job files of fio that users write: read as fio reads them, or refused with the line and what to do."""
+"""Users' job files for fio: read like fio, or refused with the line and a remedy."""
 
 from pathlib import Path
 
@@ -16,19 +16,19 @@ def refusal(text: str, *replace: str) -> str:
     with pytest.raises(JobFileError) as caught:
         read_job(text, replace)
     first = caught.value.problems[0]
-    return f"{first.seen} | {first.allowed} | {first.advice}"
+    return " | ".join(map(str, (first.seen, first.allowed, first.advice)))
 
 
-def test_an_indented_line_is_an_option_of_its_own() -> None:
-    """For fio it is, wherever it begins; a reader of ini files takes it for more of the value above it."""
+def test_indented_line_is_a_separate_option() -> None:
+    """Read it like fio, not as a continuation, as ini parsers do."""
     text = "[mine]\nrw=write\n  filename=/var/tmp/elsewhere\n  exec_prerun=id > /var/tmp/ran-as\n"
     with pytest.raises(JobFileError) as caught:
         read_job(text)
-    assert [one.seen for one in caught.value.problems] == [
+    assert [str(one.seen) for one in caught.value.problems] == [
         "line 3 of the job, [mine]: filename=/var/tmp/elsewhere",
         "line 4 of the job, [mine]: exec_prerun=id > /var/tmp/ran-as",
     ]
-    assert all("replace" in one.advice for one in caught.value.problems)
+    assert all("replace" in str(one.advice) for one in caught.value.problems)
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_an_indented_line_is_an_option_of_its_own() -> None:
      "rw=", "bssplit=", "bs=", "direct=yes", "rw=readfoo", "random_distribution=zipf", "runtime=1.5", "time_based",
      "wait_for=nobody"],
 )  # fmt: skip
-def test_a_job_says_what_is_done_and_never_where(line: str) -> None:
-    """Whatever names a place, starts a program, writes a file, or is no value of the list is refused."""
+def test_job_option_that_names_a_location_or_program_or_file_is_refused(line: str) -> None:
+    """Refuse options that name a place, start a program, write a file, or have an unlisted value."""
     assert refusal(f"[mine]\n{line}\nrw=read\n")
 
 
@@ -65,8 +65,8 @@ def test_a_job_says_what_is_done_and_never_where(line: str) -> None:
         ("[globalwrite]\nrw=read\n[a]\n", "does not begin with global"),
         ("[Global]\nrw=read\n[a]\n", "does not begin with global"),
         ("[a]\nbssplit=4k/50:8k/50\nbssplit=4k/10:8k/90\n", "remove line 2 or line 3"),
-        ("[a]\nbs= 4k\n", "write bs=4k"),
-        ("[a]\nrw = read\n", "write rw=read"),
+        ("[a]\nbs= 4k\n", "bs=4k"),
+        ("[a]\nrw = read\n", "rw=read"),
         ("[a]\nrw=read\x00filename=/x\n", "control characters"),
         ("[a]\nrw=read\x0bfilename=/x\n", "control characters"),
         ("[a]\nrw=read\x85filename=/x\n", "rw: read, write"),
@@ -74,13 +74,13 @@ def test_a_job_says_what_is_done_and_never_where(line: str) -> None:
         ("[a]\nexitall\n[b]\nnew_group\n", "exitall and new_group"),
     ],
 )
-def test_what_fio_would_read_in_another_way_is_refused(text: str, said: str) -> None:
-    """Names that fio takes for [global], blanks that become part of a value, lines that it cuts."""
+def test_ambiguous_job_syntax_is_refused(text: str, said: str) -> None:
+    """Refuse names that fio reads as [global], blanks within a value, and lines that fio truncates."""
     assert said in refusal(text)
 
 
-def test_comments_and_blanks_are_those_of_fio() -> None:
-    """`;` and `#` begin a comment anywhere; lines may end as on Windows, and begin with blanks."""
+def test_comments_and_blanks_are_read_as_by_fio() -> None:
+    """Accept `;` and `#` anywhere, Windows line ends, and leading blanks."""
     job = read_job(
         "; first\n# second é\n\t[ a  b ] ; third\r\n  rw=read # fourth\r\n\n bs =4k;fifth\n  [b]\n"
     )
@@ -90,8 +90,8 @@ def test_comments_and_blanks_are_those_of_fio() -> None:
     ]
 
 
-def test_a_section_has_what_global_said_before_it() -> None:
-    """A second [global] adds to the first, and says nothing of sections above it; what a section says goes before."""
+def test_section_inherits_the_global_options_before_it() -> None:
+    """Add a second [global] to the first, for later sections only; prefer a section's own options."""
     job = read_job(
         "[global]\nbs=4k\ndirect=1\nstonewall\n[a]\nblocksize=8k\n[global]\nreadwrite=write\nbuffered=1\n[a]\n"
     )
@@ -107,14 +107,14 @@ def test_a_section_has_what_global_said_before_it() -> None:
     assert [first.name, second.name] == ["a", "a#2"]
 
 
-def test_no_two_sections_have_one_name_in_the_report() -> None:
-    """Their figures would be one another's."""
+def test_sections_with_equal_names_are_numbered_in_the_report() -> None:
+    """Keep their figures apart."""
     job = read_job("[a]\n[a]\n[a]\n[b  c]\n[b c]\n")
     assert [one.name for one in job.sections] == ["a", "a#2", "a#3", "b c", "b c#2"]
 
 
-def test_of_two_lines_with_one_key_the_later_counts_at_its_place() -> None:
-    """As with fio, also where the two spell the key differently."""
+def test_later_of_two_lines_with_one_key_takes_precedence() -> None:
+    """Follow fio, also for different spellings of a key."""
     job = read_job("[a]\nbs=4k\ndirect=1\nblocksize=8k\nbuffered=1\ndirect=1\n")
     assert list(job.sections[0].options.items()) == [("bs", "8k"), ("buffered", "1"), ("direct", "1")]
 
@@ -124,24 +124,22 @@ def test_of_two_lines_with_one_key_the_later_counts_at_its_place() -> None:
     [
         (
             "prioclass=1",
-            "prioclass: 0 (none), 2 (best effort) or 3 (idle); not 1: fio runs without CAP_SYS_NICE",
+            "prioclass: 0 (none), 2 (best effort) or 3 (idle); not 1, because fio runs without CAP_SYS_NICE",
         ),
         ("prioclass=4", "prioclass: 0 (none), 2 (best effort) or 3 (idle)"),
         ("prio=8", "prio: 0 (the highest) to 7"),
         ("cmdprio_percentage=20\ncmdprio_class=1", "cmdprio_class: 2 (best effort) or 3 (idle); not 1"),
         ("cmdprio_percentage=101\ncmdprio_class=2", "cmdprio_percentage: a percentage"),
-        ("cmdprio_percentage=20", "cmdprio_class=2 or 3 beside it: fio's default is 1"),
+        ("cmdprio_percentage=20", "cmdprio_class=2 or 3 as well, because fio's default class is 1"),
     ],
 )
-def test_a_priority_that_a_program_without_rights_is_not_given_is_refused_with_the_reason(
-    lines: str, said: str
-) -> None:
-    """Real-time I/O needs CAP_SYS_NICE; fio itself uses it for single requests where no class is named."""
+def test_privileged_io_priority_is_refused_with_the_reason(lines: str, said: str) -> None:
+    """Refuse real-time I/O, which needs CAP_SYS_NICE and which fio uses for requests without a class."""
     assert said in refusal(f"[a]\nrw=randread\n{lines}\n")
 
 
-def test_priorities_that_every_program_may_have_are_passed_on() -> None:
-    """Best effort and idle; what `replace` names is left out."""
+def test_unprivileged_io_priorities_are_passed_on() -> None:
+    """Accept best effort and idle; leave out keys in `replace`."""
     text = "[a]\nprioclass=3\nprio=7\ncmdprio_percentage=20\ncmdprio_class=2\ncmdprio=0\n"
     (section,) = read_job(text).sections
     assert dict(section.options) == {
@@ -155,8 +153,8 @@ def test_priorities_that_every_program_may_have_are_passed_on() -> None:
     assert [one.key for one in replaced.replaced] == ["prioclass", "cmdprio_percentage"]
 
 
-def test_what_replace_names_is_left_to_iolab_whatever_it_says() -> None:
-    """The report lists what stood there."""
+def test_options_listed_in_replace_are_set_by_iolab() -> None:
+    """List the original values in the report."""
     text = "[global]\nfilename=${DEVICE}\nexec_prerun=id\n[a]\nsize=10g\nruntime=1000000\nrw=read\n"
     job = read_job(text, ("filename", "exec_prerun", "size", "runtime"))
     assert [(one.section, one.key, one.value) for one in job.replaced] == [
@@ -168,8 +166,8 @@ def test_what_replace_names_is_left_to_iolab_whatever_it_says() -> None:
     assert list(job.sections[0].options) == ["size", "runtime", "rw"]
 
 
-def test_keys_of_fios_own_report_are_left_out() -> None:
-    """iolab has a row for each section, whatever they say."""
+def test_report_options_of_fio_are_ignored() -> None:
+    """Show a row per section, whatever they set."""
     job = read_job(
         "[a]\nname=x\ngroup_reporting=0\npercentile_list=1:2\ndisk_util=0\ndescription=any $text\nrw=read\n"
     )
@@ -180,13 +178,13 @@ def test_keys_of_fios_own_report_are_left_out() -> None:
     ("text", "bytes_"),
     [("4k", 4096), ("4Ki", 4096), ("4kB", 4096), ("4KiB", 4000), ("1m", 1 << 20), ("7", 7)],
 )
-def test_units_are_those_of_fio(text: str, bytes_: int) -> None:
-    """In its files kib is a thousand: checked with fio 3.33."""
+def test_size_units_in_a_job_file_are_those_of_fio(text: str, bytes_: int) -> None:
+    """Read kib as a thousand, as fio 3.33 does."""
     assert number(text) == bytes_
 
 
-def test_times_are_seconds_without_a_unit() -> None:
-    """As runtime and ramp_time have them."""
+def test_times_without_a_unit_in_a_job_file_are_seconds() -> None:
+    """Follow runtime and ramp_time."""
     assert [time_ns(text) for text in ("2", "2s", "5ms", "1m")] == [
         2 * 10**9,
         2 * 10**9,
@@ -204,8 +202,8 @@ measure:
 """
 
 
-def test_a_job_file_beside_the_experiment_is_read_as_if_it_stood_there(tmp_path: Path) -> None:
-    """A trial is known by what the file says; what is wrong in it is found before anything runs."""
+def test_job_file_is_read_relative_to_the_experiment(tmp_path: Path) -> None:
+    """Include its contents in the trial key; report its errors before the run."""
     (tmp_path / "own.fio").write_text("[a]\nrw=read\nfilename=/dev/sda\n")
     (tmp_path / "lab.yaml").write_text(LAB.replace("FIO", "{job_file: own.fio, replace: [filename]}"))
     experiment = load(tmp_path / "lab.yaml")
@@ -216,15 +214,15 @@ def test_a_job_file_beside_the_experiment_is_read_as_if_it_stood_there(tmp_path:
     for fio, said in (
         ("{job_file: own.fio}", "line 3 of the job, .a.: filename=/dev/sda"),
         ("{job_file: none.fio}", "no such file"),
-        ("{job_file: own.fio, job: x}", "one of the two"),
-        ("{job_file: own.fio, replace: [filenam]}", "a job key that iolab can set"),
+        ("{job_file: own.fio, job: x}", "one of these two keys"),
+        ("{job_file: own.fio, replace: [filenam]}", "a key of the fio job that iolab can set instead"),
     ):
         (tmp_path / "lab.yaml").write_text(LAB.replace("FIO", fio))
         with pytest.raises(InputError, match=said):
             load(tmp_path / "lab.yaml")
 
 
-def test_the_how_to_has_the_table_of_all_keys() -> None:
-    """`python -m iolab.trial.disk.job_keys FILE` writes it anew."""
+def test_disk_measurement_page_has_the_table_of_all_job_keys() -> None:
+    """Regenerate it by `python -m iolab.trial.disk.job_keys FILE`."""
     page = Path("docs/how-to/measure-a-disk.md").read_text()
     assert with_table(page) == page

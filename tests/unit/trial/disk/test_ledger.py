@@ -1,4 +1,4 @@
-"""The ledger of layers: what each reports of itself, and what their differences are called."""
+"""The ledger of layers: reported counts, and causes of their differences."""
 
 import subprocess
 from dataclasses import replace
@@ -46,7 +46,7 @@ IO = "rchar: 9\nwchar: 8\nsyscr: 1\nsyscw: 1\nread_bytes: 4096\nwrite_bytes: 819
 
 
 def row(layer: LayerName, read_mib: float, written_mib: float = 0, operations: int = 100) -> Row:
-    """Return a layer that moved so much."""
+    """Return a layer with these bytes."""
     moved = (round(read_mib * MIB), round(written_mib * MIB))
     return Row(layer, Counted(read_bytes=moved[0], written_bytes=moved[1], reads=operations, writes=0))
 
@@ -63,8 +63,8 @@ def causes(*rows: Row, way: Way = FILES) -> list[Cause]:
     return [one.cause for one in found if one.direction == "read"]
 
 
-def test_each_layer_is_read_from_what_its_kernel_or_monitor_shows() -> None:
-    """Sectors are 512 bytes; a line of `ss` has both ways."""
+def test_counters_of_each_layer_are_parsed_from_kernel_or_monitor_output() -> None:
+    """Count sectors of 512 bytes; read both directions from a line of `ss`."""
     block = of_block_layer(STAT)
     assert block == Counted(
         read_bytes=8192 * 512, written_bytes=16384 * 512, reads=100, writes=200, flushes=9
@@ -77,22 +77,22 @@ def test_each_layer_is_read_from_what_its_kernel_or_monitor_shows() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1 2 3", "no such file"])
-def test_a_layer_that_shows_nothing_is_left_out(text: str) -> None:
-    """It is no zero."""
+def test_layer_without_counters_is_left_out(text: str) -> None:
+    """Report no zero."""
     assert of_block_layer(text) is None
     assert of_process(text) is None
     assert of_sockets(text) is None
     assert of_monitor(None, "disk0") is None
 
 
-def test_layers_that_agree_need_no_cause() -> None:
-    """Within 1 %, or a few blocks."""
+def test_difference_of_up_to_1_percent_between_layers_needs_no_cause() -> None:
+    """Allow 1 %, or a few blocks."""
     assert causes(row("program", 100), row("device", 100.9), row("target", 100.1)) == ["none", "none"]
     assert causes(row("program", 0), row("device", 0.1)) == ["none"]
 
 
-def test_what_lies_between_program_and_device_is_named() -> None:
-    """A cache that had it, blocks that were read ahead; past the cache on a bare device there is nothing."""
+def test_difference_between_program_and_device_has_a_named_cause() -> None:
+    """Accept cached blocks and read-ahead; accept nothing on a bare device with direct I/O."""
     assert causes(row("program", 100), row("device", 20)) == ["cache"]
     assert causes(row("program", 100), row("device", 130)) == ["readahead"]
     assert causes(row("program", 100), row("device", 130), way=BARE) == ["unexplained"]
@@ -100,46 +100,46 @@ def test_what_lies_between_program_and_device_is_named() -> None:
     assert [one.cause for one in journal] == ["none", "metadata"]
 
 
-def test_what_a_claim_reads_of_a_device_is_named_and_no_more_than_that() -> None:
-    """Signatures of file systems are looked for at both ends of it."""
+def test_reads_of_a_claim_are_a_named_cause_up_to_their_size() -> None:
+    """Allow reads for file system signatures at both ends."""
     assert causes(row("program", 0), row("device", 0.35), way=CLAIMED) == ["signatures"]
     assert causes(row("program", 0), row("device", 5), way=CLAIMED) == ["unexplained"]
     assert causes(row("program", 0), row("device", 0.35), way=BARE) == ["unexplained"]
 
 
-def test_what_is_not_counted_is_named_up_to_what_it_can_be() -> None:
-    """Before fio's phases on a throttled disk count."""
+def test_uncounted_bytes_are_a_named_cause_up_to_their_bound() -> None:
+    """Allow fio's ramp on a throttled disk."""
     ramp = Way(direct=True, file_system=False, uncounted_bytes=24 * MIB)
     assert causes(row("program", 120), row("device", 140), way=ramp) == ["uncounted"]
     assert causes(row("program", 120), row("device", 145), way=ramp) == ["unexplained"]
     assert causes(row("program", 140), row("device", 120), way=ramp) == ["unexplained"]
 
 
-def test_a_network_carries_headers_besides_and_no_more() -> None:
-    """The target is compared with what is above the network."""
+def test_network_headers_are_a_named_cause_up_to_their_size() -> None:
+    """Compare the target with the layer above the network."""
     ok = (row("device", 100), row("network", 101.5), row("target", 100))
     assert causes(*ok) == ["headers", "none"]
     assert causes(row("device", 100), row("network", 150)) == ["unexplained"]
     assert causes(row("device", 100), row("network", 60)) == ["unexplained"]
 
 
-def test_what_has_no_cause_is_a_warning_with_both_layers() -> None:
-    """And how much it is."""
+def test_unexplained_difference_gives_a_warning_with_both_layers() -> None:
+    """Include the size."""
     found = steps((row("device", 100), row("hypervisor", 90)), BARE)
     (warning,) = ledger_warnings(found)
     assert warning == LedgerOpen(above="device", below="hypervisor", direction="read", more_bytes=-10 * MIB)
 
 
-def test_reads_that_memory_answered_are_a_warning_from_a_quarter_of_them_on() -> None:
-    """Their figures are of memory, whatever was declared."""
+def test_reads_from_memory_give_a_warning_if_they_are_a_quarter_or_more() -> None:
+    """Report them, because they measure memory, whatever the declaration."""
     few, many = (steps((row("program", 100), row("device", left)), FILES) for left in (80, 10))
     assert memory_warnings("bonnie++", 100 * MIB, few) == ()
     (warning,) = memory_warnings("bonnie++", 100 * MIB, many)
     assert warning == ReadFromMemory(program="bonnie++", read_bytes=100 * MIB, disk_bytes=10 * MIB)
 
 
-def test_a_program_reads_and_writes_what_its_phases_say() -> None:
-    """Rewriting is both; reading from memory on purpose is neither."""
+def test_byte_counts_of_a_program_follow_from_its_phases() -> None:
+    """Count rewriting twice, and deliberate memory reads not at all."""
     phases = [
         DiskFigure("put-block", 8192, 10, 1, 1),
         DiskFigure("rewrite", 8192, 20, 2, 1),
@@ -151,8 +151,8 @@ def test_a_program_reads_and_writes_what_its_phases_say() -> None:
     assert of_program(phases) == Counted(read_bytes=50, written_bytes=35, reads=5, writes=8)
 
 
-def test_a_layer_is_what_it_did_meanwhile() -> None:
-    """Counters go on from trial to trial; what a layer does not count is no metric."""
+def test_layer_metrics_are_counter_differences() -> None:
+    """Subtract readings; give no metric for uncounted values."""
     before, after = Counted(read_bytes=5, written_bytes=6), Counted(read_bytes=15, written_bytes=6)
     seen = between(before, after)
     assert seen == Counted(read_bytes=10, written_bytes=0)
@@ -160,8 +160,8 @@ def test_a_layer_is_what_it_did_meanwhile() -> None:
     assert names == ["disk_layer_bytes", "disk_layer_bytes"]
 
 
-def test_what_the_kernel_kept_of_a_door_is_named_and_is_no_open_ledger() -> None:
-    """Reads that no layer below saw came from memory; blocks that were read ahead are no lie."""
+def test_reads_cached_by_a_user_space_export_are_a_named_cause() -> None:
+    """Warn of reads that no lower layer saw, not of read-ahead."""
     kept = (row("program", 100), row("device", 100), row("network", 60), row("target", 59))
     assert causes(*kept, way=DOOR) == ["none", "cache", "cache"]
     ahead = (row("program", 100), row("device", 100), row("network", 110), row("target", 109))
@@ -172,13 +172,13 @@ def test_what_the_kernel_kept_of_a_door_is_named_and_is_no_open_ledger() -> None
     assert shown == [True, False, False, None]
 
 
-def test_without_a_door_reads_that_no_layer_below_saw_have_no_name() -> None:
-    """Nothing lies between a guest's device and its hypervisor."""
+def test_missing_reads_without_a_user_space_export_are_unexplained() -> None:
+    """Check a guest's device and its hypervisor, which have nothing in between."""
     assert causes(row("program", 100), row("device", 100), row("hypervisor", 60)) == ["none", "unexplained"]
 
 
-def test_an_open_difference_is_said_in_readable_bytes() -> None:
-    """With its sign: the lower layer may have less."""
+def test_unexplained_difference_is_shown_in_readable_bytes_with_its_sign() -> None:
+    """Show a negative difference if the lower layer has fewer bytes."""
     warning = LedgerOpen(above="device", below="target", direction="read", more_bytes=-255 * MIB)
     assert in_words(warning) == (
         "the read byte counts of target and device differ by -255 MiB, which neither a cache nor headers explain"
@@ -191,23 +191,23 @@ OWN = Counted(read_bytes=300 * MIB, written_bytes=100 * MIB, reads=3000, writes=
 
 
 def reached(more_bytes: int = 0, more_requests: int = 0, busy_ns: int = 9 * SECOND) -> Below:
-    """Return what the disk did by 10 s: the trial's part, and more."""
+    """Return the disk's counts after 10 s: the trial's part, and more."""
     counted = replace(
         OWN, read_bytes=OWN.read_bytes + more_bytes, reads=(OWN.reads or 0) + more_requests, flushes=None
     )
     return Below(counted, busy_ns, 10 * SECOND)
 
 
-def test_statistics_of_a_disk_have_the_time_that_it_was_busy() -> None:
-    """As the kernel's documentation numbers them; what it does not write is no reading."""
+def test_disk_statistics_contain_the_busy_time() -> None:
+    """Follow the kernel's column numbers; return nothing for malformed lines."""
     seen = below_of("10 1 16 5 20 2 32 6 0 250 11 0 0 0 0 3 1\n", 7)
     assert seen is not None
     assert (seen.busy_ns, seen.at_ns, seen.counted.read_bytes) == (250_000_000, 7, 8192)
     assert below_of("none\n", 7) is None
 
 
-def test_others_that_moved_much_are_told_of() -> None:
-    """Bytes or requests, whichever is more: one who flushes small writes moves little."""
+def test_disk_use_by_other_processes_gives_a_warning() -> None:
+    """Use bytes or requests, whichever is more, because flushed small writes move few bytes."""
     (warning,) = used_by_others("v", ZERO, reached(more_bytes=400 * MIB), OWN)
     assert EN.said.say(warning) == (
         "programs outside this trial used the disk below volume v: they caused 50 % of its I/O, at least 419430400 "
@@ -228,20 +228,21 @@ def test_others_that_moved_much_are_told_of() -> None:
         (ZERO, None, OWN),
         (ZERO, ZERO, OWN),
     ],
-    ids=["its own", "a little", "a disk with time", "read from a cache", "unknown", "gone", "no time"],
+    ids=["own use", "slight foreign use", "disk with idle time",
+         "cached reads", "no reading", "removed disk", "no elapsed time"],
 )  # fmt: skip
-def test_a_disk_that_the_trial_had_for_itself_has_no_mark(
+def test_undisturbed_or_unreadable_disk_gives_no_warning(
     before: Below | None, after: Below | None, own: Counted
 ) -> None:
-    """Nor one that nobody can tell of."""
+    """Require a reading."""
     assert not list(used_by_others("v", before, after, own))
 
 
 TARGET = "iqn.2026-01.net.iolab:lun0"
 
 
-def test_the_script_reads_the_session_with_this_target_and_no_other(tmp_path: Path) -> None:
-    """Below /sys as Linux 6.1 has it; names are those of the protocol."""
+def test_script_reads_only_the_iscsi_session_of_the_given_target(tmp_path: Path) -> None:
+    """Read /sys of Linux 6.1; use the protocol's parameter names."""
     for number, target in enumerate((TARGET, "iqn.2024-01.other:disk"), 1):
         session = tmp_path / f"iscsi_session/session{number}"
         line = session / "device/connection1:0/iscsi_connection/connection1:0"
@@ -260,8 +261,8 @@ def test_the_script_reads_the_session_with_this_target_and_no_other(tmp_path: Pa
     assert agreed["InitialR2T"] == "1"
 
 
-def test_sizes_are_metrics_and_words_are_not() -> None:
-    """Each by its name in the protocol; what is not shown is no zero."""
+def test_iscsi_parameters_that_are_sizes_become_metrics_and_those_that_are_words_do_not() -> None:
+    """Use the protocol's names; give no zero for missing values."""
     session = {"FirstBurstLength": "65536", "InitialR2T": "1", "MaxBurstLength": ""}
     found = list(session_metrics(session, {"FirstBurstLength": "131072", "ImmediateData": "Yes"}))
     assert [(one.name, one.quantity.dimensions.part, one.value) for one in found] == [

@@ -1,4 +1,4 @@
-"""Memory of a disk program: how much it may have, and where a kernel limits it."""
+"""Memory of a disk program: its limit, and the kernel's cgroup."""
 
 import pytest
 
@@ -19,23 +19,23 @@ MIB = 1 << 20
         ({"program": "hdparm", "profile": "legacy-2006"}, None),
     ],
 )
-def test_the_figures_of_2006_have_half_of_the_file_and_the_others_what_is_written(
+def test_memory_limit_is_half_of_the_file_in_legacy_profiles_and_otherwise_as_written(
     written: dict[str, str], bytes_: int | None
 ) -> None:
-    """hdparm reads the disk itself."""
+    """Set none for hdparm, which reads the disk itself."""
     assert memory_of(DiskMeasure.model_validate({"kind": "disk", "on": "pc2", **written})) == bytes_
 
 
-def test_the_cgroup_is_of_the_version_that_the_kernel_has() -> None:
-    """Or there is none for memory."""
+def test_cgroup_version_follows_the_kernel() -> None:
+    """Return None without a memory controller."""
     assert cgroup_of("1\n") == Cgroup("/sys/fs/cgroup/memory/iolab-disk-program", "memory.limit_in_bytes")
     assert cgroup_of("cpu io memory pids\n\n") == Cgroup("/sys/fs/cgroup/iolab-disk-program", "memory.max")
     assert cgroup_of("cpu io\n\n") is None
     assert cgroup_of("") is None
 
 
-def test_a_root_gives_memory_where_its_last_line_has_it() -> None:
-    """What it has is one thing, what its children may use another."""
+def test_root_cgroup_offers_memory_if_its_subtree_control_does() -> None:
+    """Distinguish its own controllers from those of its children."""
     assert gives_memory("cpu memory\n\ncpu memory")
     assert not gives_memory("cpu memory\n\ncpu")
     assert not gives_memory("cpu memory\n\n\n")

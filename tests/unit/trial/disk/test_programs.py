@@ -1,4 +1,4 @@
-"""Disk programs: what is asked of them, and what their outputs say in exact units."""
+"""Disk programs: their requests, and their outputs in exact units."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def measure(program: str, **more: object) -> DiskMeasure:
 
 
 def request_of(asked: DiskMeasure, node: str, folder: str, behind: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what the agent is asked for a measure."""
+    """Return the agent's request for a measure."""
     program: Program = resolve_name(DISK_PROGRAMS[asked.program].runner)
     return program.request_of(asked, node, folder, behind)
 
@@ -47,16 +47,16 @@ def examples() -> list[dict[str, Any]]:
     return [json.loads(text) for text in re.findall(r"```json\n(.*?)```", CONTRACT.read_text(), re.DOTALL)]
 
 
-def test_every_report_of_the_contract_is_read() -> None:
-    """Those with phases give figures."""
+def test_every_report_example_in_the_contract_is_parsed() -> None:
+    """Compute figures of those with phases."""
     reports = [example for example in examples() if "phases" in example]
     assert len(reports) == 4
     figures = [own_figures(parse_own(json.dumps(report))) for report in reports]
     assert figures[0] == (DiskFigure("read", 4096, 4096, 1, 52000, cpu_ns=50000, cache="cold"),)
 
 
-def test_requests_have_the_fields_of_the_contract() -> None:
-    """No other: the agent refuses those."""
+def test_disk_program_requests_have_only_the_fields_defined_in_the_contract() -> None:
+    """Send no other field, which the agent would refuse."""
     known = {example["program"]: set(example) for example in examples() if "program" in example}
     for program in ("thput-fsys", "bonnie++", "hdparm"):
         for profile in (None, "legacy-2006", "honest", "modern"):
@@ -64,8 +64,8 @@ def test_requests_have_the_fields_of_the_contract() -> None:
             assert set(asked) <= known[program], (program, profile)
 
 
-def test_profiles_change_data_caches_and_direct_writes() -> None:
-    """And the edition of bonnie++."""
+def test_profiles_set_data_caching_direct_writes_and_the_bonnie_edition() -> None:
+    """Check each profile."""
     behind = request_of(measure("thput-fsys", profile="honest"), "/dev/x", "/mnt", behind=["/run/door"])[
         "behind"
     ]
@@ -77,15 +77,15 @@ def test_profiles_change_data_caches_and_direct_writes() -> None:
     assert request_of(measure("bonnie++", profile="honest"), "/dev/x", "/mnt")["edition"] == "2.00"
 
 
-def test_every_program_has_a_row() -> None:
-    """The language's words and the table are the same; what a row says there is, can be run."""
+def test_every_disk_program_has_a_row_with_a_runner() -> None:
+    """Compare the language with the table, and load each runner."""
     assert set(DISK_PROGRAMS) == set(get_args(DiskProgramName))
     assert {one for row in DISK_PROGRAMS.values() for one in row.profiles} < set(PROFILES)
     assert all(isinstance(resolve_name(row.runner), Runner) for row in DISK_PROGRAMS.values())
 
 
-def test_packages_measure_where_no_profile_asks_for_more() -> None:
-    """thput-fsys has no package."""
+def test_original_programs_are_used_if_they_exist_and_support_the_profile() -> None:
+    """Use iolab's own thput-fsys, which has no package."""
     assert [runs_own(measure(name)) for name in ("hdparm", "bonnie++", "thput-fsys")] == [False, False, True]
     assert runs_own(measure("hdparm", profile="honest"))
     bonnie: Program = resolve_name(DISK_PROGRAMS["bonnie++"].runner)
@@ -94,22 +94,22 @@ def test_packages_measure_where_no_profile_asks_for_more() -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", '{"phases":[{"name":"x"}]}', '{"phases":NaN}', "", "nonsense"])
-def test_a_report_that_is_none_is_refused(text: str) -> None:
-    """So is one whose numbers are not numbers, or are missing."""
+def test_malformed_report_of_a_disk_program_is_refused(text: str) -> None:
+    """Refuse numbers that are missing or are none."""
     with pytest.raises(ValueError, match=r".+"):
         parse_own(text)
 
 
-def test_hdparms_megabytes_are_mebibytes_and_its_time_is_that_of_its_rate() -> None:
-    """5036 MB at 2526.14 MB/s: not in the 1.99 s that are printed."""
+def test_hdparm_megabytes_are_mebibytes_and_its_time_follows_from_its_rate() -> None:
+    """Compute 5036 MB at 2526.14 MB/s, because 1.99 s is rounded."""
     cached, buffered = parse_hdparm(HDPARM)
     assert (cached.phase, cached.bytes) == ("cached", 5036 << 20)
     assert cached.duration_ns == pytest.approx(1_993_555_000, rel=1e-6)
     assert (buffered.phase, buffered.operations) == ("buffered", 226)
 
 
-def test_a_small_disk_that_hdparm_reads_in_hundredths_of_a_second_has_the_rate_that_it_had() -> None:
-    """64 MB in 0.034 s are 1882 MB/s, not the 2133 that 0.03 s would be; a slow one is in kB."""
+def test_rate_of_a_short_hdparm_timing_is_exact() -> None:
+    """Compute 1882 MB/s for 64 MB in 0.034 s, not the 2133 of 0.03 s; read a slow rate in kB."""
     short = HDPARM.replace("452 MB in  3.01 seconds = 150.31 MB", " 64 MB in  0.03 seconds = 1882.35 MB")
     buffered = parse_hdparm(short)[1]
     assert buffered.bytes / buffered.duration_ns * 1e9 == pytest.approx(1882.35 * (1 << 20), rel=1e-6)
@@ -120,14 +120,14 @@ def test_a_small_disk_that_hdparm_reads_in_hundredths_of_a_second_has_the_rate_t
 @pytest.mark.parametrize(
     "text", ["", HDPARM.replace("150.31", "0.00"), HDPARM.replace("buffered", "other"), "x: y"]
 )
-def test_hdparm_without_two_timings_is_no_measurement(text: str) -> None:
-    """Nor are reads that took no time."""
+def test_hdparm_output_without_two_timings_is_refused(text: str) -> None:
+    """Refuse reads without duration, too."""
     with pytest.raises(ValueError, match="hdparm"):
         parse_hdparm(text)
 
 
-def test_bonnies_kilobytes_are_kibibytes_and_a_phase_too_short_for_it_is_left_out() -> None:
-    """A zero would be a wrong figure; a hole says what happened."""
+def test_bonnie_kilobytes_are_kibibytes_and_too_short_phases_are_left_out() -> None:
+    """Leave them out instead of a zero."""
     figures = {figure.phase: figure for figure in parse_bonnie(BONNIE, 8 << 20)}
     assert set(figures) == {"put-byte", "rewrite", "get-byte", "seeks", "create-sequential"}
     assert too_short(BONNIE)[:2] == ("put-block", "get-block")
@@ -145,14 +145,14 @@ def test_bonnies_kilobytes_are_kibibytes_and_a_phase_too_short_for_it_is_left_ou
     "text",
     ["", "1.97" + BONNIE[4:], BONNIE.replace("2048", "nan"), BONNIE.replace("2048", "0"), "1.98,2.00a"],
 )
-def test_another_line_of_bonnie_is_refused(text: str) -> None:
-    """Another format has other columns."""
+def test_bonnie_output_of_a_different_format_is_refused(text: str) -> None:
+    """Refuse it, because its columns differ."""
     with pytest.raises(ValueError, match=r"bonnie\+\+"):
         parse_bonnie(text, 8 << 20)
 
 
-def test_metrics_are_bytes_or_operations_per_second_about_a_phase_and_its_blocks() -> None:
-    """And the CPU of the program, where it says."""
+def test_disk_metrics_are_bytes_or_operations_per_second_by_phase_and_block_size() -> None:
+    """Include the CPU time of the program if known."""
     metrics = metrics_of([
         DiskFigure("write", 512, 1 << 30, 2 << 20, 2_000_000_000, cpu_ns=500_000_000),
         DiskFigure("stat-random", 0, 0, 100, 500_000_000),

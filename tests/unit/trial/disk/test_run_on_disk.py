@@ -1,4 +1,4 @@
-"""A program that works on a disk is waited for; a disk that completes nothing is noticed, and its server is named."""
+"""A program on a disk is awaited; a disk without completions is detected, and its server is named."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -39,33 +39,33 @@ SILENT = NoReply(ping="iSCSI login", waited_ns=3 * S)
 
 
 def silent(condition: Condition) -> tuple[Silent, ...]:
-    """Return that the target does not answer."""
+    """Return the condition of an unresponsive target."""
     return (Silent(Server(TARGET), condition),)
 
 
 @dataclass
 class FakeServers:
-    """Servers that answer or not, and remember that they were ended."""
+    """Servers that answer or not, and record that they were ended."""
 
     found: Sequence[Silent] = ()
     asked: int = 0
     ended: bool = False
 
     def ask(self, timeout_ms: int) -> Sequence[Silent]:
-        """Return those that do not answer."""
+        """Return the unresponsive ones."""
         self.asked += 1
         return self.found
 
     def end(self, silent: Server) -> None:
-        """Remember it."""
+        """Record the end."""
         self.ended = True
 
     def check_attached(self) -> None:
-        """Nothing was detached."""
+        """Accept: nothing was detached."""
 
 
 class Shown(dict[tuple[str | None, str], str]):
-    """A file that shows another text at each look, then the last one for ever."""
+    """A file with a different text at each read, then the last one."""
 
     def __init__(self, *texts: str) -> None:
         super().__init__({(None, STAT): texts[-1]})
@@ -78,7 +78,7 @@ class Shown(dict[tuple[str | None, str], str]):
 
 @dataclass
 class Bench:
-    """fio on an agent in memory."""
+    """fio on a fake agent."""
 
     program: Outcome
     looks: tuple[str, ...]
@@ -93,17 +93,17 @@ class Bench:
 
     @property
     def disk(self) -> WorkedOn:
-        """The disk."""
+        """Return the disk."""
         return WorkedOn("pc2", "/dev/iolab-lun0", self.servers)
 
 
 class HungAgent(FakeAgent):
-    """An agent in memory that receives one request and never answers it: its kernel hangs then."""
+    """A fake agent that never answers one request: its kernel hangs."""
 
     hung_at = ""
-    """Method of that request, and of all that follow."""
+    """Method of the request that is never answered; no later request is answered either."""
     ends = False
-    """Its guest ends then, instead."""
+    """Whether the guest ends instead."""
 
     def send(self, line: str) -> None:
         """Answer until then."""
@@ -116,10 +116,10 @@ class HungAgent(FakeAgent):
 
 
 @pytest.mark.parametrize("method", ["process.wait", "command.run", "agent.ping", "setting.read"])
-def test_a_guest_that_hangs_is_named_whichever_request_it_does_not_answer(
+def test_hanging_guest_is_named_whichever_request_it_leaves_unanswered(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its agent is waited for no longer than a disk: a thirtieth of a second here."""
+    """Wait for the guest's agent no longer than for a disk: here a thirtieth of a second."""
     monkeypatch.setattr("iolab.trial.disk.run_on_disk.HUNG_LIMIT_S", 0.01)
     failure = failure_of_guest(method, NoReply(ping="ping of its agent", waited_ns=3 * S), ends=False)
     assert isinstance(failure, DiskServerSilent)
@@ -127,8 +127,8 @@ def test_a_guest_that_hangs_is_named_whichever_request_it_does_not_answer(
 
 
 @pytest.mark.parametrize("method", ["process.start", "process.wait", "setting.read"])
-def test_a_guest_that_ends_is_named_whichever_request_it_does_not_answer(method: str) -> None:
-    """Its agent has gone with it."""
+def test_ended_guest_is_named_whichever_request_it_leaves_unanswered(method: str) -> None:
+    """Include the loss of its agent."""
     failure = failure_of_guest(method, ProcessGone(), ends=True)
     assert isinstance(failure, DiskServerFailed)
     assert (failure.server, failure.condition) == (GuestKernel(machine="pc2"), ProcessGone())
@@ -154,24 +154,24 @@ def failure_of_guest(method: str, condition: Condition, *, ends: bool) -> Failur
     return failed.value.failure
 
 
-def test_done_and_waiting_requests_are_read() -> None:
-    """Merges and times are no progress; nor are requests that moved no sector, as those of a lost path."""
+def test_completed_and_pending_requests_are_parsed() -> None:
+    """Exclude merges, times, and requests without a sector, as on a lost path."""
     assert progress_of(STATISTICS) == DiskProgress(completed=(8000, 640, 8, 5), in_flight=7)
 
 
-def test_kernels_before_5_5_count_no_flushes() -> None:
-    """Nor did those before 4.18 count discards."""
+def test_disk_statistics_of_old_kernels_without_flushes_are_parsed() -> None:
+    """Check kernels before 5.5 without flushes, and before 4.18 without discards."""
     assert progress_of("120 3 8000 95 40 2 640 33 7 128 140") == DiskProgress((8000, 640), 7)
 
 
 @pytest.mark.parametrize("text", ["", "cat: no such file", "1 2 3"])
-def test_what_is_no_statistics_is_no_progress(text: str) -> None:
-    """The disk is gone, or has another name."""
+def test_malformed_disk_statistics_give_no_progress(text: str) -> None:
+    """Check a missing disk, and a renamed one."""
     assert progress_of(text) is None
 
 
-def test_a_program_that_ends_is_given_with_its_output_and_times() -> None:
-    """It took 25 s, in which the disk completed something, and no server was asked."""
+def test_finished_program_returns_its_output_and_times() -> None:
+    """Check 25 s with progress, in which no server is asked."""
     looks = tuple(f"0 0 {number} 0 0 0 0 0 7 0 0" for number in range(60))
     bench = Bench(Outcome(stdout="all", duration_ns=25 * S), looks)
     done = run_on_disk(bench.agent, bench.disk, ("fio", "-"), "[job]")
@@ -179,8 +179,8 @@ def test_a_program_that_ends_is_given_with_its_output_and_times() -> None:
     assert bench.servers.asked == 0
 
 
-def test_a_confined_program_is_given_with_the_walls_around_it_and_a_command_of_iolab_has_none() -> None:
-    """As the agent read them."""
+def test_confinement_is_reported_for_a_program_and_not_for_an_iolab_command() -> None:
+    """Report it as read by the agent."""
     bench = Bench(Outcome("{}", duration_ns=S), (STATISTICS,))
     done = run_on_disk(bench.agent, bench.disk, ("fio", "-"))
     assert done.walls == Walls(user=65_520, landlock_abi=7, seccomp=True)
@@ -201,10 +201,10 @@ def test_a_confined_program_is_given_with_the_walls_around_it_and_a_command_of_i
         ),
     ],
 )
-def test_a_trial_shows_its_walls_and_warns_of_those_that_the_kernel_has_not(
+def test_trial_shows_the_confinement_and_warns_of_missing_kernel_features(
     walls: Walls, shown: tuple[str, ...], lacking: tuple[str, ...] | None
 ) -> None:
-    """A user namespace without another user is no lack of the kernel."""
+    """Accept a user namespace without a dedicated user."""
     assert tuple(walls_in_effect(walls).values()) == shown
     warnings = less_confined(DiskMeasure(kind="disk", program="fio", on="pc2"), walls)
     assert [one.lacking for one in warnings] == ([] if lacking is None else [lacking])
@@ -215,10 +215,10 @@ def test_a_trial_shows_its_walls_and_warns_of_those_that_the_kernel_has_not(
 
 
 @pytest.mark.parametrize("condition", [ProcessStopped(pid=7), SILENT])
-def test_a_server_that_does_not_answer_for_20_s_fails_the_trial_within_30_and_is_ended(
+def test_server_without_a_reply_for_20_s_fails_the_trial_within_30_s(
     condition: Condition,
 ) -> None:
-    """It had completed something before; server, what was seen of it, and how many requests wait are stated."""
+    """State server, observation and pending requests after earlier completions; end the server."""
     before = STATISTICS.replace("8000", "7992", 1)
     bench = Bench(Outcome(duration_ns=HOUR_NS), (before, STATISTICS), FakeServers(silent(condition)))
     with pytest.raises(LabUnusable) as failed:
@@ -228,11 +228,11 @@ def test_a_server_that_does_not_answer_for_20_s_fails_the_trial_within_30_and_is
     assert (failure.server, failure.condition, failure.in_flight) == (TARGET, condition, 7)
     assert 20 * S <= failure.still_ns <= 25 * S
     assert bench.servers.ended
-    bench.agent.start("disk-program", ("fio",))  # the id is free again: the program was ended
+    bench.agent.start("disk-program", ("fio",))  # the ID is free again: the program was ended
 
 
-def test_a_server_that_has_ended_fails_the_trial_at_once() -> None:
-    """It never answers again, so that nothing is waited for but the first question."""
+def test_ended_server_fails_the_trial_at_once() -> None:
+    """Wait for nothing after the first check."""
     bench = Bench(Outcome(duration_ns=HOUR_NS), (STATISTICS,), FakeServers(silent(ProcessGone())))
     with pytest.raises(LabUnusable) as failed:
         run_on_disk(bench.agent, bench.disk, ("fio", "-"))
@@ -240,8 +240,8 @@ def test_a_server_that_has_ended_fails_the_trial_at_once() -> None:
     assert failed.value.failure.still_ns <= 7 * S
 
 
-def test_a_slow_disk_whose_servers_answer_is_waited_for_until_two_minutes_have_passed() -> None:
-    """Then requests that wait are called stuck."""
+def test_trial_waits_two_minutes_for_a_slow_disk_with_responding_servers() -> None:
+    """Report pending requests as stuck then."""
     bench = Bench(Outcome(duration_ns=HOUR_NS), (STATISTICS,))
     with pytest.raises(Failed) as failed:
         run_on_disk(bench.agent, bench.disk, ("fio", "-"))
@@ -250,17 +250,15 @@ def test_a_slow_disk_whose_servers_answer_is_waited_for_until_two_minutes_have_p
     assert bench.servers.asked > 10
 
 
-def test_a_disk_that_completes_a_request_every_15_s_does_not_fail_though_its_server_is_silent_meanwhile() -> (
-    None
-):
-    """A store behind it stalls again and again: each completion begins a new count."""
+def test_disk_that_completes_a_request_every_15_s_does_not_fail() -> None:
+    """Restart the count at each completion, although the server is silent in between."""
     looks = tuple(f"0 0 {second // 15} 0 0 0 0 0 7 0 0" for second in range(300))
     bench = Bench(Outcome(duration_ns=200 * S), looks, FakeServers(silent(SILENT)))
     assert run_on_disk(bench.agent, bench.disk, ("fio", "-")).succeeded
 
 
-def test_a_program_without_requests_is_not_stuck_but_ended_after_half_an_hour() -> None:
-    """The disk has nothing to do."""
+def test_program_without_requests_is_ended_after_half_an_hour() -> None:
+    """Do not report the idle disk as stuck."""
     bench = Bench(Outcome(duration_ns=HOUR_NS), (IDLE,))
     with pytest.raises(Failed) as failed:
         run_on_disk(bench.agent, bench.disk, ("fio", "-"))
@@ -269,8 +267,8 @@ def test_a_program_without_requests_is_not_stuck_but_ended_after_half_an_hour() 
     )
 
 
-def test_one_connection_without_an_answer_is_tried_again() -> None:
-    """The host may have been busy; a process that is stopped needs no second look."""
+def test_single_failed_connection_to_a_server_is_retried() -> None:
+    """Allow for a busy host; report a stopped process at once."""
     watchdog, waiting = Watchdog(Patience(), moved_ns=0), DiskProgress((1,), 1)
     watchdog.look(0, waiting)
     assert watchdog.is_to_ask(20 * S)
@@ -284,8 +282,8 @@ def test_one_connection_without_an_answer_is_tried_again() -> None:
     assert watchdog.answered(51 * S, silent(ProcessStopped(pid=1))) is not None
 
 
-def test_a_completion_while_servers_are_asked_counts() -> None:
-    """The disk was slow, and its server was busy with just that."""
+def test_completion_during_a_server_check_counts_as_progress() -> None:
+    """Ignore a server's silence if the disk made progress."""
     watchdog = Watchdog(Patience(), moved_ns=0)
     watchdog.look(0, DiskProgress((1,), 1))
     assert watchdog.is_to_ask(20 * S)

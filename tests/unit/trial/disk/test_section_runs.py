@@ -1,4 +1,4 @@
-"""Runs of fio that carry out a user's job file: which sections begin together, and what fio gets."""
+"""fio runs of a user's job file: concurrent sections, and fio's input."""
 
 import json
 
@@ -25,7 +25,7 @@ def runs(text: str, **more: object) -> tuple[Job, ...]:
 
 
 def own_lines(job: Job) -> list[str]:
-    """Return what fio gets beside what every run has."""
+    """Return fio's input without the lines of every run."""
     return job.text.partition("\n[1]\n")[2].splitlines()
 
 
@@ -39,13 +39,13 @@ def own_lines(job: Job) -> list[str]:
         ("[a]\n[b]\n[c]\nwait_for=a\n", [["a", "b", "c"]]),
     ],
 )
-def test_sections_that_begin_together_are_one_run(text: str, groups: list[list[str]]) -> None:
-    """One that waits for a part of them stays with them."""
+def test_concurrent_sections_are_one_fio_run(text: str, groups: list[list[str]]) -> None:
+    """Keep a section with them that waits for some of them."""
     assert [[one.name for one in run.sections] for run in runs(text)] == groups
 
 
-def test_fio_gets_what_iolab_has_read_and_never_the_names() -> None:
-    """In place of a section's name stands its number, also where another waits for it."""
+def test_fio_gets_numbers_instead_of_section_names() -> None:
+    """Number the sections, including references in wait_for."""
     (job,) = runs("[global]\nbs=4k\n[some name]\nrw=randread\n[b]\n[c]\nwait_for=b\n")
     assert "some name" not in job.text
     assert own_lines(job)[:3] == ["bs=4k", "rw=randread", "size=67108864"]
@@ -56,8 +56,8 @@ def test_fio_gets_what_iolab_has_read_and_never_the_names() -> None:
     )
 
 
-def test_a_job_file_has_the_defaults_of_fio() -> None:
-    """Through the page cache and by psync where it says nothing, as fio alone would do it."""
+def test_job_file_without_options_uses_fio_defaults() -> None:
+    """Use the page cache and psync, as fio does."""
     (job,) = runs("[a]\nrw=read\n")
     assert not any(line.startswith(("direct", "ioengine")) for line in job.text.splitlines())
     assert not job.sections[0].direct
@@ -67,20 +67,20 @@ def test_a_job_file_has_the_defaults_of_fio() -> None:
     ("lines", "direct"),
     [("direct=1", True), ("direct=1\nbuffered=1", False), ("buffered=0", True), ("", False)],
 )
-def test_of_direct_and_buffered_the_later_counts(lines: str, direct: bool) -> None:
-    """As with fio."""
+def test_later_of_the_options_direct_and_buffered_takes_precedence(lines: str, direct: bool) -> None:
+    """Follow fio."""
     (job,) = runs(f"[a]\n{lines}\n")
     assert job.sections[0].direct is direct
 
 
-def test_shares_are_of_the_measured_size() -> None:
-    """The disk may be larger; offsets keep to whole blocks, and nothing is beyond the end."""
+def test_percentages_in_a_job_refer_to_the_measured_size() -> None:
+    """Align offsets to blocks, and keep them within a larger disk."""
     (job,) = runs("[a]\nbs=64k\nsize=50%\noffset=33%\n[b]\noffset=75%\nsize=50%\n")
     assert {"size=33554432", "offset=22085632", "size=16777216", "offset=50331648"} <= set(own_lines(job))
 
 
-def test_replaced_keys_have_the_values_of_the_measure() -> None:
-    """Its size, its engine, and the time of one combination."""
+def test_replaced_keys_get_the_values_of_the_measure() -> None:
+    """Set size, engine, and the time of one combination."""
     text = "[a]\nruntime=1h\ntime_based\nsize=1t\nioengine=windowsaio\n"
     (job,) = runs(text, replace=["runtime", "size", "ioengine"], each="500ms", engine="libaio")
     assert own_lines(job) == ["runtime=500000us", "time_based", "ioengine=libaio", "size=67108864"]
@@ -93,8 +93,8 @@ def test_replaced_keys_have_the_values_of_the_measure() -> None:
      ("size=16m\noffset_increment=16m\nnumjobs=4", True), ("size=16m\noffset_increment=16m\nnumjobs=5", False),
      ("offset_increment=16m", False), ("io_size=1t", True), ("size=100%", True), ("size=0", True)],
 )  # fmt: skip
-def test_sections_keep_to_the_size_that_is_measured(lines: str, fits: bool) -> None:
-    """What lies beyond was not written, or belongs to nobody."""
+def test_sections_beyond_the_measured_size_are_refused(lines: str, fits: bool) -> None:
+    """Refuse them, because other blocks are not written, or belong to others."""
     assert (not list(run_problems(read_job(f"[a]\n{lines}\n"), 64 << 20))) is fits
 
 
@@ -103,13 +103,13 @@ def test_sections_keep_to_the_size_that_is_measured(lines: str, fits: bool) -> N
     [("[a]\nbs=1g\niodepth=64\nsize=64m\n", False), ("[a]\nnumjobs=300\n[b]\nnumjobs=300\n", False),
      ("[a]\nnumjobs=300\n[b]\nstonewall\nnumjobs=300\n", True)],
 )  # fmt: skip
-def test_what_begins_together_leaves_the_machine_its_memory(text: str, fits: bool) -> None:
-    """Sections one after the other may each have as much."""
+def test_memory_of_concurrent_sections_is_limited(text: str, fits: bool) -> None:
+    """Limit each section separately if they run in sequence."""
     assert (not list(run_problems(read_job(text), 64 << 20))) is fits
 
 
-def test_the_time_of_a_job_file_is_that_of_its_runs() -> None:
-    """Sections that begin together take as long as the longest."""
+def test_duration_of_a_job_file_is_the_sum_of_its_runs() -> None:
+    """Count the longest of concurrent sections."""
     text = (
         "[global]\ntime_based\n[a]\nruntime=2\nramp_time=1\n[b]\nruntime=1\n[c]\nruntime=500ms\nstonewall\n"
     )
@@ -128,8 +128,8 @@ def report_of(**more: object) -> str:
     return json.dumps({"timestamp_ms": 1_700_000_000_000, "jobs": jobs}, indent=1)
 
 
-def test_a_section_has_a_row_for_each_direction() -> None:
-    """By its name, however fio was told to call it."""
+def test_fio_table_has_a_row_per_section_and_direction() -> None:
+    """Use its name, whatever fio's job name."""
     (job,) = runs("[a long name]\nrate_iops=50\nnumjobs=2\n[both]\nrw=rw\n")
     figures = [figure_of(one) for one in accesses_of(job, parse_fio(report_of()))]
     assert [(one.section, one.phase, one.offered_per_s) for one in figures] == [
@@ -139,15 +139,15 @@ def test_a_section_has_a_row_for_each_direction() -> None:
     ]
 
 
-def test_errors_that_fio_went_on_after_fail_the_trial() -> None:
-    """continue_on_error hides none."""
+def test_errors_ignored_by_continue_on_error_fail_the_trial() -> None:
+    """Count errors in fio's report."""
     (job,) = runs("[a]\n[b]\ncontinue_on_error=all\n")
-    with pytest.raises(ValueError, match="job b: it went on after 3 errors"):
+    with pytest.raises(ValueError, match="job b: the job continued after 3 I/O errors"):
         accesses_of(job, parse_fio(report_of(total_err=3)))
 
 
-def test_a_section_without_latencies_has_none() -> None:
-    """gtod_reduce leaves them out; 0 ns would be a figure."""
+def test_section_whose_report_lacks_latencies_has_no_latency_metrics() -> None:
+    """Report no 0 ns for gtod_reduce."""
     (job,) = runs("[a]\n[b]\ngtod_reduce=1\n")
     untimed = {**direction(100, {}), "lat_ns": {"max": 0, "mean": 0.0, "bins": {}}}
     done = accesses_of(job, parse_fio(report_of(read=untimed, write=untimed)))
@@ -174,8 +174,8 @@ LOGS = """==> /x/log_bw.1.log <==
 """
 
 
-def test_the_jobs_of_a_section_are_one_series_whose_times_rise() -> None:
-    """Rates are added by the time of the day, latencies weighted by how many had them."""
+def test_jobs_of_a_section_are_merged_into_one_series() -> None:
+    """Add rates by time of day, and weight latencies by their counts."""
     (job,) = runs("[global]\ntime_based\nruntime=1\n[two jobs]\nnumjobs=2\n[writer]\nrw=write\n")
     found = {(one.name, one.dimensions.section): one for one in log_series(job, LOGS, -1_000_000_000_000)}
     rate = found["disk_bytes_per_s", "two jobs"]
@@ -185,16 +185,16 @@ def test_the_jobs_of_a_section_are_one_series_whose_times_rise() -> None:
     assert found["disk_bytes_per_s", "writer"].dimensions.part == "write"
 
 
-def test_a_long_run_of_many_jobs_has_fewer_points() -> None:
-    """What is kept of a program's output holds them all."""
+def test_long_run_with_many_jobs_logs_fewer_points() -> None:
+    """Fit all into the kept output."""
     (short,) = runs("[a]\ntime_based\nruntime=10\nnumjobs=4\n")
     (long,) = runs("[a]\ntime_based\nruntime=1h\nnumjobs=64\n")
     assert (short.log_ms, "log_avg_msec=100" in short.text.splitlines()) == (100, True)
     assert 3 * 2 * 64 * 3_600_000 / long.log_ms <= 80_000
 
 
-def test_each_run_has_a_ledger_and_what_a_ramp_moved_has_a_name() -> None:
-    """Before ramp_time is over fio counts nothing of what it reads."""
+def test_each_run_has_a_ledger_in_which_ramp_time_io_is_uncounted() -> None:
+    """Name reads during ramp_time, which fio does not count."""
     first, second = runs("[a]\ndirect=1\nrw=read\n[b]\ndirect=1\nstonewall\nramp_time=1\n")
     rows = rows_of((), {"device": Counted(read_bytes=0, written_bytes=0)},
                    {"device": Counted(read_bytes=1 << 20, written_bytes=0)})  # fmt: skip
@@ -203,8 +203,8 @@ def test_each_run_has_a_ledger_and_what_a_ramp_moved_has_a_name() -> None:
     assert rows[0] == Row("program", Counted(read_bytes=0, written_bytes=0, reads=0, writes=0))
 
 
-def test_job_files_as_people_publish_them_run_after_replace() -> None:
-    """All thirty that fio itself can run; none needs another change."""
+def test_published_job_files_run_with_their_replaced_options() -> None:
+    """Run all thirty that fio itself can run, without any other change."""
     found = list(published())
     accepted = []
     for one in found:

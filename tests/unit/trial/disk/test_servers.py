@@ -1,4 +1,4 @@
-"""Servers behind a disk are asked by what each of them is, and a program's failure is put down to what they answer."""
+"""Servers of a disk are checked by kind, and a program's failure is attributed by their answers."""
 
 import json
 from dataclasses import replace
@@ -36,7 +36,7 @@ lab:
 measure: {it: {kind: disk, program: fio, on: pc2}}
 """
 RAN: list[tuple[tuple[str, ...], str | None]] = []
-"""What was run on the agent in memory."""
+"""Commands that were run on the fake agent."""
 IO_ERROR = (
     "fio, measuring: fio: io_u error on file /dev/iolab-v: Input/output error: write offset=4096, buflen=4096"
 )
@@ -52,16 +52,17 @@ def site_of(
     free: str = "900000 4096",
     kinds: tuple[str, str] = ("netns", "netns"),
 ) -> Site:
-    """Return a lab on an agent in memory; `bad`: the peer that does not answer, and how.
+    """Return a lab on a fake agent; `bad`: the unresponsive peer, and its condition.
 
-    `backing`: the file of the loop device; None: the one that it should be; empty: nothing.
+    `backing`: the file of the loop device; None: the right file; empty: no file.
     """
     file = "/run/iolab-v.door" if via == "user" else "/var/tmp/iolab-v"
     asked: list[str] = []
 
     def programs(argv: tuple[str, ...], _netns: str | None) -> Outcome:
         if argv[1:] == ("disk",):
-            # The agent in memory does not pass the input on: questions come in the order of the servers.
+            # The fake agent does not pass the input on, so answers are assigned to the requests in the order of the
+            # servers.
             kind = asked.pop(0)
             condition = bad[1] if bad is not None and bad[0] == kind else "answers"
             return Outcome(stdout=json.dumps({"phases": [], "answer": {"condition": condition, "pid": 7}}))
@@ -83,7 +84,7 @@ def site_of(
 
 
 def cause(site: Site, output: str) -> object:
-    """Return why a program failed with this output."""
+    """Return the cause of a program's failure with this output."""
     found = cause_of(site, "pc2", site.lab.machines["pc2"].disks[0], "fio", output, 100)
     assert found is None or isinstance(found, LabUnusable)
     return None if found is None else found.failure
@@ -98,10 +99,10 @@ def cause(site: Site, output: str) -> object:
         ("nbd", ("vm", "netns"), VolumeServer(code="nbd-server", volume="v", machine="pc3"), True),
     ],
 )
-def test_each_protocol_has_its_target_and_its_ping(
+def test_each_protocol_has_its_target_and_a_check_of_that_target(
     export: str, kinds: tuple[str, str], target: object, has_process: bool
 ) -> None:
-    """Kernels have no process that could be stopped; guests are servers of their own."""
+    """Ping no kernel as a process; treat guests as separate servers."""
     via = "user" if kinds[0] == "netns" else "kernel"
     site = site_of(via, export, kinds=kinds)
     servers = servers_of(site, "pc2", site.lab.machines["pc2"].disks[0])
@@ -116,14 +117,14 @@ def test_each_protocol_has_its_target_and_its_ping(
     )
 
 
-def test_a_local_disk_has_no_server() -> None:
-    """Its file is the kernel's own."""
+def test_local_disk_has_no_server() -> None:
+    """Exclude the kernel's own file."""
     site = site_of("local", "")
     assert servers_of(site, "pc2", site.lab.machines["pc2"].disks[0]) == ()
 
 
-def test_every_condition_is_stated() -> None:
-    """One that answers is well."""
+def test_every_server_condition_is_decoded() -> None:
+    """Return None for a healthy one."""
     conditions = {
         "stopped": ProcessStopped(pid=7),
         "gone": ProcessGone(),
@@ -137,16 +138,16 @@ def test_every_condition_is_stated() -> None:
         assert condition_of(answer, "NBD handshake", 3_000) == stated
 
 
-def test_only_the_server_that_does_not_answer_is_found() -> None:
-    """The storage daemon is well, though its target is not."""
+def test_only_the_unresponsive_server_is_reported() -> None:
+    """Accept the storage daemon, although its target hangs."""
     site = site_of("user", "iscsi", bad=("iscsi", "silent"))
     (found,) = ask(site, servers_of(site, "pc2", site.lab.machines["pc2"].disks[0]), 100)
     assert found.server.about == IscsiTarget(volume="v", machine="pc3", program="tgtd")
     assert found.condition == NoReply(ping="iSCSI login", waited_ns=100_000_000)
 
 
-def test_a_guest_whose_agent_is_gone_does_not_answer() -> None:
-    """Its hypervisor has ended, and the channel with it: that is no reply to a ping."""
+def test_guest_without_an_agent_counts_as_unresponsive() -> None:
+    """Detect the end of its hypervisor."""
     site = site_of("kernel", "nvme-tcp", kinds=("vm", "vm"))
     transport = FakeAgent()
     gone = Agent(transport)
@@ -156,8 +157,8 @@ def test_a_guest_whose_agent_is_gone_does_not_answer() -> None:
     assert (first.server.about, first.condition) == (GuestKernel(machine="pc3"), ProcessGone())
 
 
-def test_a_server_that_does_not_answer_is_the_cause_whatever_a_program_reports() -> None:
-    """With the program's own words."""
+def test_unresponsive_server_is_the_cause_whatever_the_program_reports() -> None:
+    """Quote the program's message."""
     failure = cause(site_of("user", "iscsi", bad=("qmp", "refused")), IO_ERROR)
     assert isinstance(failure, DiskServerFailed)
     assert (failure.server, failure.output) == (
@@ -177,20 +178,22 @@ def test_a_server_that_does_not_answer_is_the_cause_whatever_a_program_reports()
         (None, "9 4096", VERIFY, "disk-data-wrong"),
     ],
 )
-def test_what_a_disk_shows_is_the_cause(backing: str | None, free: str, output: str, expected: str) -> None:
-    """The loop device, then what the program read, then the store."""
+def test_disk_state_determines_the_cause_of_an_io_error(
+    backing: str | None, free: str, output: str, expected: str
+) -> None:
+    """Check the loop device, then the program's output, then the store."""
     found = cause(site_of("local", "", backing=backing, free=free), output)
     assert isinstance(found, Failure)
     assert found.code == expected
 
 
-def test_a_disk_that_is_well_is_no_cause() -> None:
-    """The program has failed by itself."""
+def test_healthy_disk_is_not_the_cause_of_a_program_failure() -> None:
+    """Attribute the failure to the program itself."""
     assert cause(site_of("local", ""), "fio failed while measuring: fio: unrecognized option") is None
 
 
-def test_guests_that_wait_for_a_disk_are_powered_off_and_so_is_the_one_that_hangs() -> None:
-    """The one with the disk, and the one whose kernel is the target; another guest goes on."""
+def test_guests_that_use_or_serve_a_hanging_disk_are_powered_off() -> None:
+    """Keep other guests running."""
     site = site_of("kernel", "nvme-tcp", kinds=("vm", "vm"))
     site = replace(site, guests={name: GuestPlace("", f"vm:{name}") for name in ("pc2", "pc3", "pc4")})
     for place in site.guests.values():
@@ -199,13 +202,13 @@ def test_guests_that_wait_for_a_disk_are_powered_off_and_so_is_the_one_that_hang
     silent = next(one for one in servers if one.about == GuestKernel(machine="pc3"))
     end(site, "pc2", servers, silent)
     for name in ("pc2", "pc3"):
-        site.agent.start(f"vm:{name}", ("qemu",))  # the id is free: the process was ended
+        site.agent.start(f"vm:{name}", ("qemu",))  # the ID is free: the process was ended
     with pytest.raises(Refused):
         site.agent.start("vm:pc4", ("qemu",))
 
 
-def test_the_processes_behind_a_disk_are_killed_by_their_pid_files() -> None:
-    """Target and storage daemon, each known by a word of its own."""
+def test_server_processes_of_a_disk_are_killed_by_their_pid_files() -> None:
+    """Identify target and storage daemon by different words."""
     site = site_of("user", "iscsi")
     servers = servers_of(site, "pc2", site.lab.machines["pc2"].disks[0])
     end(site, "pc2", servers, servers[0])

@@ -1,4 +1,4 @@
-"""What an agent would tell of frames that passed a point: made of the frames, for tests."""
+"""Simulated watch results, computed from frames."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -26,7 +26,7 @@ EVEN: tuple[Frame, ...] = tuple((1_000_000 + 120_000 * number, 1514) for number 
 
 
 def histogram(values: Sequence[int]) -> Histogram:
-    """Count values; each has a bucket, as those below 256 have."""
+    """Return a histogram; values below 256 have separate buckets."""
     counts = {value: values.count(value) for value in sorted(set(values))}
     return Histogram(
         count=len(values), sum=sum(values), min=min(values, default=None), max=max(values, default=None), above=0,
@@ -63,7 +63,7 @@ def windows(frames: Sequence[Frame], window_ns: int, view: str = "arrival") -> W
 
 
 def packed(frames: Sequence[Frame], window_ns: int) -> Packed:
-    """Pack windows as the agent does."""
+    """Pack windows like the agent."""
     numbers, last = bytearray(), 0
     for number, sizes in sorted(filled(frames, window_ns).items()):
         for value in ((number - last) << 24 | len(sizes), sum(sizes)):
@@ -79,7 +79,7 @@ def packed(frames: Sequence[Frame], window_ns: int) -> Packed:
 def point(
     frames: Sequence[Frame], lengths_ns: Sequence[int], flows: Sequence[Sequence[Frame]] = ()
 ) -> WatchedPoint:
-    """Return a point that frames passed, each a train of its own."""
+    """Return a watch point with these frames, each a separate train."""
     total = sum(size for _, size in frames)
     times = [at for at, _ in frames]
     gaps = [later - earlier for earlier, later in pairwise(times)]
@@ -118,5 +118,5 @@ def point(
 
 
 def watched_points(*points: WatchedPoint) -> Watched:
-    """Return what a watch saw."""
+    """Return the result of a watch."""
     return Watched(points=points, stolen=(), cpu_ns=1, begin_ns=0, end_ns=10**9)

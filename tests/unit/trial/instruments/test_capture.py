@@ -1,4 +1,4 @@
-"""What a capture asks its agents for, and what becomes of a trial whose capture fails."""
+"""Requests of a capture to its agents, and trials whose capture fails."""
 
 import base64
 
@@ -26,8 +26,8 @@ def text_of(capture: str) -> str:
     return FILE.replace("CAPTURE", capture)
 
 
-def test_a_link_is_captured_at_all_its_ports_and_a_machine_is_its_addresses() -> None:
-    """What is written by names of the lab is asked for by interfaces and addresses."""
+def test_capture_of_a_link_covers_all_its_ports_and_a_machine_filter_covers_all_its_addresses() -> None:
+    """Translate names of the lab to interfaces and addresses."""
     lab = Resolver(parse(text_of("pair"), "lab.yaml")).setup({}).lab
     topology = make_topology(lab)
     assert [str(port.ref) for port in captured_ports(lab, topology, "pair")] == ["near.p0", "far.p0"]
@@ -53,15 +53,15 @@ def test_a_link_is_captured_at_all_its_ports_and_a_machine_is_its_addresses() ->
         ("{at: pair, ring: 2G}", "ring"),
     ],
 )
-def test_what_no_capture_can_be_is_refused_at_check(capture: str, said: str) -> None:
-    """Each with its place, and what is allowed."""
+def test_check_rejects_an_invalid_capture(capture: str, said: str) -> None:
+    """Report place and allowed values."""
     with pytest.raises(InputError) as refused:
         parse(text_of(capture), "lab.yaml")
     assert said in str(refused.value)
 
 
 def started(fake: FakeAgent) -> PortCapture:
-    """Return a capture of a port that has begun."""
+    """Return a started capture of a port."""
     lab, agent = Resolver(parse(text_of("pair"), "lab.yaml")).setup({}).lab, Agent(fake)
     ports = captured_ports(lab, make_topology(lab), "near.p0")
     capture = PortCapture(lambda _: agent, Capture(at="near.p0"), ports, {})
@@ -69,8 +69,8 @@ def started(fake: FakeAgent) -> PortCapture:
     return capture
 
 
-def test_the_file_of_each_port_is_given_and_what_is_not_in_it() -> None:
-    """Lost and overwritten frames are figures, and warnings where there are some."""
+def test_capture_returns_a_file_per_port_and_counts_lost_frames() -> None:
+    """Give them as metrics, and as warnings if there are any."""
     fake_agent = FakeAgent()
     fake_agent.captures.lost_frames = 3
     capture = started(fake_agent)
@@ -84,8 +84,8 @@ def test_the_file_of_each_port_is_given_and_what_is_not_in_it() -> None:
     assert not fake_agent.captures.running
 
 
-def test_a_capture_that_is_refused_fails_the_trial() -> None:
-    """Who asked for it needs it; nothing is left running."""
+def test_refused_capture_fails_the_trial() -> None:
+    """Leave nothing running."""
     fake_agent = FakeAgent()
     capture = started(fake_agent)
     with pytest.raises(TrialFailed, match="capture-failed: at=near"):

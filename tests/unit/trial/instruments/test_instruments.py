@@ -1,4 +1,4 @@
-"""Instruments beside a measure: started and stopped once, and nothing left running whatever fails."""
+"""Instruments of a measure: started and stopped once, and nothing left running after any failure."""
 
 import re
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def measured() -> Measured:
 
 
 class Told:
-    """An instrument that tells when it is used; `fails` names the call that it fails in."""
+    """An instrument that records its calls; `fails` names the failing call."""
 
     def __init__(self, name: str, log: list[str], fails: str = "") -> None:
         self._name, self._log, self._fails = name, log, fails
@@ -65,17 +65,17 @@ class Told:
 
 
 def as_measured(evidence: Measured, _: Readings) -> Measured:
-    """Conclude nothing."""
+    """Return the measurement unchanged."""
     return evidence
 
 
 def broken() -> Measured:
-    """Fail as a measure does."""
+    """Fail like a measure."""
     raise TrialFailed("nothing arrived")
 
 
-def test_what_instruments_saw_stands_beside_the_measures_own() -> None:
-    """Metrics and warnings among the others, readings by the instrument's name."""
+def test_instrument_metrics_and_warnings_are_added_to_those_of_the_measure() -> None:
+    """Store readings under the instrument's name."""
     log: list[str] = []
     found = measure_beside({name: Told(name, log) for name in "ab"}, measured, as_measured)
     assert log == ["start a", "start b", "stop b", "stop a"]
@@ -84,8 +84,8 @@ def test_what_instruments_saw_stands_beside_the_measures_own() -> None:
     assert found.raw == {"schema": 1, "instruments": {"a": {"read": "a"}, "b": {"read": "b"}}}
 
 
-def test_files_of_a_measure_are_kept_with_those_of_instruments() -> None:
-    """Each has its own name; two of one name fail the trial, and neither is lost without a word."""
+def test_files_of_measure_and_instruments_need_different_names() -> None:
+    """Fail a trial with equal names."""
 
     class Writing(Told):
         def stop(self) -> Seen:
@@ -106,12 +106,12 @@ def test_files_of_a_measure_are_kept_with_those_of_instruments() -> None:
         ("start", measured, ["start a", "start b", "abandon b", "abandon a"]),
         ("stop", measured, ["start a", "start b", "start c", "stop c", "stop b", "abandon b", "abandon a"]),
     ],
-    ids=["the measure", "a start", "a stop"],
+    ids=["measure fails", "start fails", "stop fails"],
 )
-def test_whatever_fails_every_instrument_that_began_is_ended(
+def test_every_started_instrument_is_ended_after_any_failure(
     fails: str, measure: Callable[[], Measured], log: list[str]
 ) -> None:
-    """The error is the first one; an instrument that could not start may have begun in part."""
+    """Raise the first error; end an instrument that failed to start, too."""
     told: list[str] = []
     with pytest.raises(TrialFailed, match="broke" if fails else "nothing arrived"):
         measure_beside(
@@ -120,8 +120,8 @@ def test_whatever_fails_every_instrument_that_began_is_ended(
     assert told == log
 
 
-def test_an_error_of_another_packages_instrument_fails_the_trial_in_words() -> None:
-    """With its place; and two instruments that give one figure are refused, not mixed up."""
+def test_exception_in_a_plugin_instrument_fails_the_trial_with_its_location() -> None:
+    """Refuse two instruments with the same figure."""
 
     class Wrong(Told):
         def start(self) -> None:
@@ -135,18 +135,16 @@ def test_an_error_of_another_packages_instrument_fails_the_trial_in_words() -> N
     with pytest.raises(Failed) as caught:
         measure_beside(both, measured, as_measured, packages={"wrong": "the package far 1.0"})
     told = in_words(caught.value.failure)
-    whose = "start of wrong from the package far 1.0"
-    seen = (
-        r": ZeroDivisionError at test_instruments.py:\d+: of nothing; fix, update or uninstall that package"
-    )
+    whose = "the function start of wrong from the package far 1.0"
+    seen = r" raised ZeroDivisionError at test_instruments.py:\d+: of nothing; fix, update or uninstall that package"
     assert re.fullmatch(whose + seen, told)
     assert log == ["start a", "abandon a"]
     with pytest.raises(TrialFailed, match=r"figures-twice: .*a_ratio"):
         measure_beside({"a": Told("a", log), "a#2": Told("a", log)}, measured, as_measured)
 
 
-def test_what_breaks_in_iolab_itself_is_called_a_defect_of_iolab() -> None:
-    """The measure's own function, what it concludes later, and an instrument: no other package is blamed."""
+def test_exception_in_iolab_itself_is_reported_as_a_defect_of_iolab() -> None:
+    """Blame no other package for the measure's function, its conclusion, or an instrument."""
 
     class Wrong(Told):
         def start(self) -> None:
@@ -164,12 +162,12 @@ def test_what_breaks_in_iolab_itself_is_called_a_defect_of_iolab() -> None:
         with pytest.raises(Failed) as caught:
             measure_beside(instruments, measure, conclude, Part("stream"), packages={})
         told = in_words(caught.value.failure)
-        assert told.startswith(f"{function}: ")
+        assert told.startswith(f"the function {function} raised ")
         assert told.endswith("this is a defect of iolab, please report it")
 
 
-def test_an_instrument_that_gives_something_else_is_named() -> None:
-    """Not iolab, which would break on it later."""
+def test_instrument_that_returns_a_wrong_type_is_named() -> None:
+    """Blame the package, not iolab."""
 
     class Wrong(Told):
         def stop(self) -> Seen:
@@ -178,13 +176,15 @@ def test_an_instrument_that_gives_something_else_is_named() -> None:
     with pytest.raises(Failed) as caught:
         measure_beside({"b": Wrong("b", [])}, measured, as_measured, packages={"b": "the package far 1.0"})
     assert in_words(caught.value.failure).endswith(
-        "it returned str, allowed is Seen; fix, update or uninstall that package"
+        "the function returned str; allowed: Seen; fix, update or uninstall that package"
     )
-    assert in_words(caught.value.failure).startswith("stop of b from the package far 1.0: TypeError")
+    assert in_words(caught.value.failure).startswith(
+        "the function stop of b from the package far 1.0 raised TypeError"
+    )
 
 
-def test_an_error_of_another_packages_measure_fails_the_trial_in_words() -> None:
-    """It names the kind, the function and the package; the instruments are ended."""
+def test_exception_in_a_plugin_measure_fails_the_trial_with_its_location() -> None:
+    """Name kind, function and package; end the instruments."""
     log: list[str] = []
 
     def measure() -> Measured:
@@ -192,13 +192,13 @@ def test_an_error_of_another_packages_measure_fails_the_trial_in_words() -> None
 
     with pytest.raises(Failed) as caught:
         measure_beside({"a": Told("a", log)}, measure, as_measured, Part("ping", "the package far 1.0"))
-    whose = "measure of ping from the package far 1.0"
-    assert in_words(caught.value.failure).startswith(f"{whose}: KeyError at test_instruments.py:")
+    whose = "the function measure of ping from the package far 1.0"
+    assert in_words(caught.value.failure).startswith(f"{whose} raised KeyError at test_instruments.py:")
     assert log == ["start a", "abandon a"]
 
 
-def test_samplers_read_every_kernel_and_leave_no_series_behind_when_the_measure_fails() -> None:
-    """A conclusion has the readings of all; after the failure each agent takes a series of the same name again."""
+def test_samplers_read_every_kernel_and_are_stopped_after_a_failure() -> None:
+    """Read all kernels for the conclusion; accept a series of the same name afterwards."""
     agents = {"": Agent(FakeAgent()), "far": Agent(FakeAgent(), name="far")}
     told: list[Readings] = []
 
@@ -227,8 +227,8 @@ def test_samplers_read_every_kernel_and_leave_no_series_behind_when_the_measure_
             agent.call("sample.stop", {"series": "trial 1000 ms"})
 
 
-def test_samplers_of_a_lab_look_into_every_namespace_with_a_port() -> None:
-    """Also into those that are no end of the measure."""
+def test_samplers_cover_every_namespace_with_a_port() -> None:
+    """Include namespaces outside the measure."""
     asked: list[str] = []
 
     class Listening(FakeAgent):
@@ -240,8 +240,8 @@ def test_samplers_of_a_lab_look_into_every_namespace_with_a_port() -> None:
     assert '"netns":["iolab-near","iolab-far"]' in asked[-1]
 
 
-def test_readings_that_an_agent_dropped_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The series and the verdict lack the begin of the trial."""
+def test_readings_dropped_by_an_agent_give_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mention it, because series and verdict lack the beginning of the trial."""
     agent = Agent(FakeAgent())
     samplers = Samplers({"": agent}, {"": [None]}, make_topology(LAB), SECOND_NS)
     samplers.start()

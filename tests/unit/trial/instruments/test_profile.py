@@ -1,4 +1,4 @@
-"""What a profiler's samples come to: folded where they were taken, then figures; on what a profile is taken."""
+"""Profiler samples: folded on the host, then figures; and the machines of a profile."""
 
 import subprocess
 from pathlib import Path
@@ -53,7 +53,7 @@ output for debug
 
 @pytest.fixture
 def folded(tmp_path: Path) -> str:
-    """Fold what perf says of a profile with the script that runs on a kernel."""
+    """Fold perf's output with the script that runs on a kernel."""
     (tmp_path / "said.txt").write_text(SAID)
     (tmp_path / "perf.data").write_bytes(b"x")
     (tmp_path / "perf").write_text("#!/bin/sh\ncat " + str(tmp_path / "said.txt") + "\n")
@@ -63,8 +63,8 @@ def folded(tmp_path: Path) -> str:
     return done.stdout
 
 
-def test_samples_are_folded_from_the_outermost_function_to_the_one_that_ran(folded: str) -> None:
-    """Names with blanks stay whole, no name can break a stack, and what was lost is counted."""
+def test_profile_samples_are_folded_from_the_outermost_function(folded: str) -> None:
+    """Keep names with blanks; escape separators; count lost samples."""
     found = stacks_in(folded)
     assert found.counts == {
         ("swapper", "do_idle_[k]", "default_idle_[k]"): 1,
@@ -76,8 +76,8 @@ def test_samples_are_folded_from_the_outermost_function_to_the_one_that_ran(fold
     assert hidden_ratio(found) == 0.25
 
 
-def test_a_figure_is_the_part_of_a_cpu_that_a_function_ran_itself(folded: str) -> None:
-    """Idle CPUs do not count; half a sample per second makes two samples in two seconds two CPUs."""
+def test_profile_figure_is_the_cpu_share_of_a_function_itself(folded: str) -> None:
+    """Exclude idle CPUs."""
     found = stacks_in(folded)
     assert functions(found, 2)[0] == ("vhost-19600", "copy:page_[k]", 0.5)
     metrics = {(one.name, one.dimensions.part): one.value for one in function_metrics("dut", found, 2)}
@@ -86,14 +86,14 @@ def test_a_figure_is_the_part_of_a_cpu_that_a_function_ran_itself(folded: str) -
     assert not any(part == "default_idle_[k]" for _, part in metrics)
 
 
-def test_nothing_sampled_is_no_function() -> None:
-    """A trial shorter than two samples has no time to put them in proportion to."""
+def test_profile_without_enough_samples_has_no_functions() -> None:
+    """Require two samples."""
     assert functions(stacks_in("# 0 0\n1\tiperf3;main\n"), 99) == []
     assert functions(stacks_in(""), 99) == []
 
 
-def test_waits_for_locks_are_read_by_the_place_that_waited() -> None:
-    """In the units that perf chooses; what is no row is left out."""
+def test_lock_waits_are_parsed_per_waiting_function() -> None:
+    """Convert perf's units; skip other lines."""
     found = waits_in(CONTENDED)
     assert [(one.caller, one.kind, one.contended) for one in found] == [
         ("napi_threaded_poll", "spinlock", 309), ("__netlink_dump_start", "mutex", 2),
@@ -112,8 +112,8 @@ measure: {tcp: {kind: stream, from: near, to: dut, instruments: [profile]}}
 """
 
 
-def test_a_profile_is_of_this_computer_and_of_guests_that_have_perf() -> None:
-    """A named machine without perf is refused when planning, with what to write."""
+def test_profile_covers_the_local_host_and_guests_with_perf() -> None:
+    """Refuse a machine without perf at planning, with a remedy."""
     lab = Resolver(parse(LAB, "f.yaml")).setup({}).lab
     assert profiled_kernels(lab, ()) == ("", "other")
     assert profiled_kernels(lab, ("near",)) == ("",)

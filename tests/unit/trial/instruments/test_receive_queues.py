@@ -1,4 +1,4 @@
-"""Receive queues of cards: which took the frames of a trial, as drivers tell."""
+"""Receive queues of NICs: frame shares of a trial, by driver counters."""
 
 import pytest
 from tests.wording import in_words
@@ -17,20 +17,20 @@ from iolab.trial.instruments.queues import frames_by_queue, shares
         ("[0]: rx_ucast_packets: 5", "[1]: rx_ucast_packets: 7", "[0]: tx_ucast_packets: 2"),
     ],
 )
-def test_drivers_names_of_a_queues_frames_are_known(lines: tuple[str, ...]) -> None:
-    """Bytes, sums, XDP's own and what was sent are not among them."""
+def test_per_queue_frame_counter_names_of_drivers_are_recognised(lines: tuple[str, ...]) -> None:
+    """Exclude bytes, sums, XDP counters and sent frames."""
     text = "NIC statistics:\n" + "".join(f"     {line}\n" for line in lines)
     assert frames_by_queue(text) == {0: 5, 1: 7}
 
 
-def test_a_driver_that_does_not_tell_has_no_queues() -> None:
-    """Or prints what is no counter."""
+def test_driver_without_queue_counters_has_no_queues() -> None:
+    """Ignore malformed counters."""
     assert frames_by_queue("no stats available\n") == {}
     assert frames_by_queue("rx_queue_0_packets: many\nrx_queue_x_packets: 1\n") == {}
 
 
-def test_each_queues_share_is_told_and_idle_ones_are_warned_of() -> None:
-    """One flow stays in one queue of four."""
+def test_queue_shares_are_metrics_and_uneven_queues_give_a_warning() -> None:
+    """Check one flow in one queue of four."""
     before = {"pc1.eth1": {0: 10, 1: 10, 2: 10, 3: 10}, "pc1.eth2": dict.fromkeys(range(2), 0)}
     after = {"pc1.eth1": {0: 10, 1: 10, 2: 9_910, 3: 110}, "pc1.eth2": {0: 5_100, 1: 4_900}}
     found = shares(before, after)
@@ -47,8 +47,8 @@ def test_each_queues_share_is_told_and_idle_ones_are_warned_of() -> None:
     )
 
 
-def test_what_says_nothing_is_left_out() -> None:
-    """Few frames, one queue, and a card that was made again in between."""
+def test_uninformative_queue_counters_are_left_out() -> None:
+    """Leave out few frames, a single queue, and a recreated NIC."""
     for before, after in (
         ({0: 0, 1: 0}, {0: 500, 1: 400}),
         ({0: 0}, {0: 9_000}),

@@ -1,4 +1,4 @@
-"""What samplers read over time, as series."""
+"""Readings of samplers over time, as series."""
 
 from typing import Any
 
@@ -51,13 +51,13 @@ def reading(number: int, sent_bytes: int, run_ns: int, busy_ns: int, waiting: in
 
 
 def found(*readings: Reading) -> dict[tuple[str, Dimensions], Series]:
-    """Return the series of this computer's readings."""
+    """Return the series of the local host's readings."""
     every = sampled({"": readings}, make_topology(LAB))
     return {(one.name, one.dimensions): one for one in every}
 
 
-def test_counters_become_rates_between_readings_and_queues_what_waits() -> None:
-    """Times are from the first reading on; what stayed at zero has no series."""
+def test_sampled_counters_become_rates_and_backlogs_stay_values() -> None:
+    """Begin at the first reading; omit series of zeros."""
     every = found(
         reading(0, 0, 0, 0, 0),
         reading(1, 1_250_000, 50_000_000, 100_000_000, 3000),
@@ -72,7 +72,7 @@ def test_counters_become_rates_between_readings_and_queues_what_waits() -> None:
     assert len(every) == 4
 
 
-def test_a_counter_that_began_again_has_no_rate_there() -> None:
-    """The interface was made again: the point is left out, and no negative rate is stored."""
+def test_reset_counter_has_no_rate_at_that_reading() -> None:
+    """Store no negative rate."""
     every = found(reading(0, 5000, 0, 0, 0), reading(1, 100, 0, 0, 0), reading(2, 1350, 0, 0, 0))
     assert every["tx_bps", Dimensions(port="near.eth0")].values.tolist() == [1e5]

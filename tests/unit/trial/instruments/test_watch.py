@@ -1,4 +1,4 @@
-"""Where a watch looks, what it asks its agents, and the figures, series and warnings of what it saw."""
+"""Watch points, requests to agents, and the figures, series and warnings of a watch."""
 
 import base64
 from dataclasses import replace
@@ -39,7 +39,7 @@ measure: {tcp: {kind: stream, from: near.p0, to: far.p0}}
 
 @pytest.fixture(scope="module")
 def lab() -> Lab:
-    """Two namespaces with a pair, and a bridge of three."""
+    """Return two namespaces with a veth pair, and a bridge of three."""
     experiment = parse(FILE, "lab.yaml")
     return Resolver(experiment).setup({}).lab
 
@@ -53,16 +53,16 @@ def looks(lab: Lab, at: str) -> list[tuple[str, str, str, bool]]:
 
 
 @pytest.mark.parametrize("at", ["pair", "near.p0", "far.p0"])
-def test_a_pair_is_watched_where_frames_come_in(lab: Lab, at: str) -> None:
-    """There they have left the sender's shaper, and the ways past it have joined."""
+def test_ports_of_a_veth_pair_are_watched_on_arrival(lab: Lab, at: str) -> None:
+    """Watch after the sender's shaper, where all paths have joined."""
     assert looks(lab, at) == [
         ("near.p0->far.p0", "far.p0", "ingress", False),
         ("far.p0->near.p0", "near.p0", "ingress", False),
     ]
 
 
-def test_a_port_of_a_bridge_is_watched_on_both_sides_and_says_what_is_before_its_shaper(lab: Lab) -> None:
-    """The far end is no port of the lab: what leaves is seen before it is queued."""
+def test_bridge_port_is_watched_in_both_directions_with_egress_marked_as_before_its_shaper(lab: Lab) -> None:
+    """Watch frames before they are queued, because the far end is no port of the lab."""
     assert looks(lab, "near.p1") == [
         ("->near.p1", "near.p1", "ingress", False),
         ("near.p1->", "near.p1", "egress", True),
@@ -74,8 +74,8 @@ def test_a_port_of_a_bridge_is_watched_on_both_sides_and_says_what_is_before_its
     ("link", "entering"),
     [("shape: {at: near.p0, qdisc: pacer, rate: 1Mbit}", []), ("wire: {delay: 1ms}", ["near.p0->"])],
 )
-def test_a_pacer_and_a_path_are_watched_as_a_pair_is(link: str, entering: list[str]) -> None:
-    """So that a pacer's port stands beside one with tc; of a path also what enters it."""
+def test_paced_and_emulated_links_are_watched_like_a_veth_pair(link: str, entering: list[str]) -> None:
+    """Watch the entry of a path, too."""
     text = FILE.replace("shape: {at: near.p0, qdisc: tbf, rate: 1Mbit, burst: 8K, limit: 9K}", link)
     lab = Resolver(parse(text, "lab.yaml")).setup({}).lab
     seen = looks(lab, "near.p0")
@@ -83,8 +83,8 @@ def test_a_pacer_and_a_path_are_watched_as_a_pair_is(link: str, entering: list[s
     assert not any(before_queue for *_, before_queue in seen)
 
 
-def test_begins_of_frames_within_one_and_a_half_frame_times_of_the_line_are_a_train(lab: Lab) -> None:
-    """Long frames back to back begin one frame time apart; what that is follows from line and MTU."""
+def test_maximum_gap_within_a_train_is_one_and_a_half_frame_times(lab: Lab) -> None:
+    """Use line and MTU; consecutive long frames begin one frame time apart."""
     assert train_gap_ns(Watch(at="pair", line=10**7)) == 1_845_600
     assert train_gap_ns(Watch(at="pair", line=10**9), 9000) == 108_456
     assert train_gap_ns(Watch(at="pair", line=10**12)) == 1_000
@@ -92,8 +92,8 @@ def test_begins_of_frames_within_one_and_a_half_frame_times_of_the_line_are_a_tr
     assert train_gap_ns(Watch.model_validate({"at": "pair", "train_gap": "7ns"})) == 7
 
 
-def test_a_watch_begins_and_leaves_nothing(lab: Lab) -> None:
-    """The agent has it while it runs."""
+def test_stopped_watch_leaves_no_program_running(lab: Lab) -> None:
+    """Check the agent's state."""
     fake = FakeAgent()
     agent = Agent(fake)
     watch = WireWatch(
@@ -109,8 +109,8 @@ def test_a_watch_begins_and_leaves_nothing(lab: Lab) -> None:
     assert fake.watches.running == {}
 
 
-def test_a_watch_that_ended_by_itself_fails_the_trial_with_its_reason(lab: Lab) -> None:
-    """It is no result without the figures that were asked for."""
+def test_watch_that_ended_early_fails_the_trial_with_its_reason(lab: Lab) -> None:
+    """Give no result without requested figures."""
     fake = FakeAgent()
     agent = Agent(fake)
     watch = WireWatch(lambda _: agent, Watch(at="pair"), points_of(lab, make_topology(lab), "pair"))
@@ -127,7 +127,7 @@ THERE = Dimensions(direction="near.eth0->far.eth0")
 def looked_at(
     seen: WatchedPoint, frames: tuple[Frame, ...] = EVEN, flows: tuple[tuple[Frame, ...], ...] = ()
 ) -> Seen:
-    """Return what a point with windows of 12 us and 1 ms comes to."""
+    """Return the result of a point with windows of 12 us and 1 ms."""
 
     def read(_: int, windows: int, flow: int | None) -> Packed:
         return (
@@ -139,8 +139,8 @@ def looked_at(
     return watched(Watch(at="near.eth0"), (Point(THERE),), watched_points(seen), STARTED, read)
 
 
-def test_evenly_spaced_frames_have_the_figures_of_their_spacing() -> None:
-    """One window of ten has a frame, and no train is longer than one."""
+def test_figures_of_evenly_spaced_frames_match_their_spacing() -> None:
+    """Expect a frame in one of ten windows, and trains of one frame."""
     seen = looked_at(point(EVEN, (WINDOW_NS, 1_000_000)))
     figures = Metrics(seen.metrics)
     of_windows = replace(THERE, window_ns=WINDOW_NS)
@@ -161,8 +161,8 @@ def test_evenly_spaced_frames_have_the_figures_of_their_spacing() -> None:
     assert seen.warnings == ()
 
 
-def test_windows_are_series_whose_points_are_those_that_carried_something() -> None:
-    """Each point is a window with a frame, at its begin; they sum up to all bytes."""
+def test_watch_series_contain_only_windows_with_frames() -> None:
+    """Place a point at a window's beginning; they add up to all bytes."""
     series = {
         (each.name, each.dimensions): each for each in looked_at(point(EVEN, (WINDOW_NS, 1_000_000))).series
     }
@@ -174,8 +174,8 @@ def test_windows_are_series_whose_points_are_those_that_carried_something() -> N
     assert series["gaps_by_ns", THERE].values.sum() == 99
 
 
-def test_flows_that_take_turns_are_fair_over_longer_windows_only() -> None:
-    """Two flows that send every other frame share a long window, and no short one."""
+def test_alternating_flows_are_fair_only_over_longer_windows() -> None:
+    """Check two flows that send every other frame."""
     turns = (EVEN[::2], EVEN[1::2])
     seen = looked_at(point(EVEN, (WINDOW_NS, 1_000_000), turns), EVEN, turns)
     fairness = {
@@ -193,8 +193,10 @@ def test_flows_that_take_turns_are_fair_over_longer_windows_only() -> None:
      (151_400 - 15, 100, False), (151_400 - 14 * 101, 100, False), (151_400 + 14, 100, False),
      (151_400 - 14 * 100, 99, False)],
 )  # fmt: skip
-def test_counters_may_leave_out_the_ethernet_header_of_frames(octets: int, frames: int, agree: bool) -> None:
-    """A veth with NAPI counts packets of the stack without it, and frames of XDP with it."""
+def test_windows_match_interface_counters_that_omit_the_ethernet_header(
+    octets: int, frames: int, agree: bool
+) -> None:
+    """Accept a veth with NAPI, which omits it for packets of the stack."""
     plain = point(EVEN, (WINDOW_NS, 1_000_000))
     counted = replace(
         plain.counted, least_bytes=octets, most_bytes=octets, least_frames=frames, most_frames=frames
@@ -202,8 +204,8 @@ def test_counters_may_leave_out_the_ethernet_header_of_frames(octets: int, frame
     assert (looked_at(replace(plain, counted=counted)).warnings == ()) is agree
 
 
-def test_windows_that_differ_from_the_counters_are_told_and_super_frames_are_no_difference() -> None:
-    """The interface may count super-frames as one or as many; nothing else is right."""
+def test_windows_that_differ_from_counters_give_a_warning_except_for_super_frames() -> None:
+    """Accept counters that count a super-frame as one or as many."""
     plain = point(EVEN, (WINDOW_NS, 1_000_000))
     joined = replace(plain, added_bytes=5_000, added_frames=80)
     counted = replace(plain.counted, least_bytes=146_400, most_bytes=146_400, least_frames=20, most_frames=20)
@@ -213,8 +215,8 @@ def test_windows_that_differ_from_the_counters_are_told_and_super_frames_are_no_
     assert isinstance(warning, WatchDisagrees)
 
 
-def test_what_is_in_no_window_and_what_is_seen_before_a_shaper_is_told() -> None:
-    """A figure that is not of the wire has a warning."""
+def test_frames_outside_windows_or_before_a_shaper_give_a_warning() -> None:
+    """Give no figure that is not of the line."""
     lost = replace(point(EVEN, (WINDOW_NS, 1_000_000)), lost_frames=3)
     codes = {warning.code for warning in looked_at(lost).warnings}
     assert WatchLost.code in codes
@@ -226,8 +228,8 @@ def test_what_is_in_no_window_and_what_is_seen_before_a_shaper_is_told() -> None
     assert seen.metrics == seen.series == ()
 
 
-def test_times_of_another_cpu_are_told_where_they_are_more_than_a_few() -> None:
-    """Frames without the kernel's stamp are in windows of when another CPU looked at them."""
+def test_many_frames_without_a_kernel_timestamp_give_a_warning() -> None:
+    """Accept a few, whose windows are those of a different CPU's processing time."""
     seen = point(EVEN, (WINDOW_NS,))
     assert looked_at(replace(seen, unstamped_frames=0)).warnings == ()
     (warning,) = looked_at(replace(seen, unstamped_frames=2)).warnings
@@ -235,8 +237,8 @@ def test_times_of_another_cpu_are_told_where_they_are_more_than_a_few() -> None:
     assert (warning.frames, warning.of_frames) == (2, len(EVEN))
 
 
-def test_windows_of_stolen_time_are_marked() -> None:
-    """A tenth of the time was stolen from."""
+def test_windows_with_cpu_steal_are_marked() -> None:
+    """Check a tenth of the time."""
     stolen = WatchStolen(begin_ns=1_000_000, end_ns=2_188_000, steal_ns=10_000)
     found = replace(watched_points(point(EVEN, (WINDOW_NS, 1_000_000))), stolen=(stolen,))
 
@@ -252,8 +254,8 @@ def test_windows_of_stolen_time_are_marked() -> None:
     assert marked.values.max() > 0
 
 
-def test_a_little_stolen_time_is_not_said_to_be_none() -> None:
-    """Whole percent from one half on, else one digit."""
+def test_small_steal_share_is_not_shown_as_zero() -> None:
+    """Write whole percent from one half on, otherwise one digit."""
     said = [in_words(Stolen(at="far.eth0", stolen_ratio=ratio)) for ratio in (0.0, 0.0004, 0.3)]
     shares = [text.partition("was ")[2].partition(" of")[0] for text in said]
     assert shares == ["0 %", "0.04 %", "30 %"]
@@ -274,7 +276,7 @@ def number(value: int) -> bytes:
 
 
 def packed_windows(windows: list[tuple[int, int, int]], bits: int) -> Packed:
-    """Pack (step, frames, bytes) as the agent does."""
+    """Pack (step, frames, bytes) like the agent."""
     found, room = bytearray(), (1 << bits) - 1
     for step, frames, size in windows:
         full, rest = divmod(frames, room)
@@ -285,8 +287,8 @@ def packed_windows(windows: list[tuple[int, int, int]], bits: int) -> Packed:
 
 
 @given(WINDOWS, st.sampled_from([6, 24]))
-def test_windows_come_back_as_they_were(windows: list[tuple[int, int, int]], bits: int) -> None:
-    """Windows come back as they were."""
+def test_packed_windows_are_unpacked_unchanged(windows: list[tuple[int, int, int]], bits: int) -> None:
+    """Draw windows at random."""
     found = unpack(packed_windows(windows, bits))
     numbers = [sum(step for step, _, _ in windows[: at + 1]) for at in range(len(windows))]
     assert found.numbers.tolist() == numbers
@@ -294,14 +296,14 @@ def test_windows_come_back_as_they_were(windows: list[tuple[int, int, int]], bit
     assert found.bytes.tolist() == [size for _, _, size in windows]
 
 
-def test_the_example_of_the_contract_is_one_window_of_one_frame() -> None:
-    """The example of the contract is one window of one frame."""
+def test_packed_example_in_the_contract_decodes_to_one_window_with_one_frame() -> None:
+    """Decode the base64 example."""
     found = unpack(Packed(base64.b64decode("gbiUkaQO6gs="), 6))
     assert (len(found.numbers), found.frames.tolist(), found.bytes.tolist()) == (1, [1], [1514])
 
 
 @pytest.mark.parametrize("odd", [b"\x41", b"\x41\x80", b"\xff" * 11 + b"\x01\x01"])
-def test_what_is_no_entry_is_refused(odd: bytes) -> None:
-    """What is no entry is refused."""
-    with pytest.raises(ValueError, match="number"):
+def test_malformed_packed_entry_is_refused(odd: bytes) -> None:
+    """Raise ValueError."""
+    with pytest.raises(ValueError, match=r"number|64 bits"):
         unpack(Packed(odd, 6))

@@ -1,4 +1,4 @@
-"""Balance sheets: every frame that went missing is named once, where it was lost, or called unexplained."""
+"""Balance sheets: every missing frame is named once, at its place, or called unexplained."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -38,7 +38,7 @@ from iolab.trial.packets.stalls import calm_frames
 
 
 def received(frames: int, **other: Any) -> ReceiverReport:
-    """Return the report of a receiver to which so many of 1000 frames came."""
+    """Return the report of a receiver that received that many of 1000 frames."""
     return replace(RECEIVED, received_frames=frames, **other)
 
 
@@ -87,8 +87,8 @@ def sheet(
     return found
 
 
-def test_what_the_sender_was_refused_was_lost_in_the_devices_ring() -> None:
-    """A veth's full ring belongs to the far end: offered counts it, and it is named there."""
+def test_frames_refused_by_a_full_veth_ring_are_lost_at_its_far_end() -> None:
+    """Count them as offered."""
     found = sheet(
         replace(SENT, offered_frames=900, refused_frames=100),
         received(900),
@@ -98,8 +98,8 @@ def test_what_the_sender_was_refused_was_lost_in_the_devices_ring() -> None:
     assert found.drops == (Drop(AtPort(port="dut.eth0"), RING_FULL, 100),)
 
 
-def test_loss_in_the_calm_part_of_a_trial_is_no_stalls() -> None:
-    """10 ms per slice; a stall of 5 ms in the second takes that and two more from the calm part."""
+def test_losses_outside_stalls_are_counted_separately() -> None:
+    """Exclude two parts after a stall of 5 ms in slices of 10 ms."""
     slices = [10] * 100
     slices[1], slices[50] = 2, 9  # eight lost in the stall, one long after
     sent = replace(
@@ -122,8 +122,8 @@ def test_loss_in_the_calm_part_of_a_trial_is_no_stalls() -> None:
     )
 
 
-def test_what_a_guest_never_got_is_named_where_it_stayed() -> None:
-    """Of 1000 frames 700 were read from the tap, 650 reached the guest's card, 600 left it, 590 arrived."""
+def test_frames_lost_around_a_guest_are_reported_with_their_place() -> None:
+    """Check 1000 frames: 700 read from the tap, 650 at the guest's NIC, 600 sent, 590 received."""
     ports = {ref: replace(port, kernel="dut" if "dut" in ref else "") for ref, port in PORTS.items()}
     whole = snapshot(
         {
@@ -144,8 +144,8 @@ def test_what_a_guest_never_got_is_named_where_it_stayed() -> None:
     assert found.unexplained_frames == 0
 
 
-def test_a_loss_that_two_counters_tell_is_named_once() -> None:
-    """veth counts a frame that an XDP program could not pass on at both of its ends."""
+def test_loss_counted_at_both_veth_ends_is_reported_once() -> None:
+    """Handle veth, which counts failed XDP redirects at both ends."""
     found = sheet(
         SENT,
         received(990),
@@ -155,8 +155,8 @@ def test_a_loss_that_two_counters_tell_is_named_once() -> None:
     assert found.unexplained_frames == 0
 
 
-def test_what_xdp_could_not_pass_on_is_in_the_interfaces_drops_already() -> None:
-    """Linux 6.18 adds a veth's xdp_xmit_errors to the tx_dropped of the same end."""
+def test_xdp_transmit_errors_within_tx_dropped_are_counted_once() -> None:
+    """Handle Linux 6.18, which includes xdp_xmit_errors in tx_dropped."""
     found = sheet(
         SENT,
         received(990),
@@ -170,14 +170,14 @@ def test_what_xdp_could_not_pass_on_is_in_the_interfaces_drops_already() -> None
 
 
 def with_reasons(after: Snapshot, reasons: dict[str, int]) -> Snapshot:
-    """Return a reading in which the kernel also tells why it dropped packets."""
+    """Return a reading with the kernel's drop reasons."""
     row = DropCounters("reason", "kernel", reasons)
     seen = Observation(sampler="drops", netns="iolab-dut", begin_ns=0, end_ns=0, drops=(row,))
     return replace(after, reading=Reading((*after.reading.observations, seen)))
 
 
-def test_what_enters_a_machine_and_does_not_leave_it_is_named_there_with_the_kernels_reason() -> None:
-    """Of 30 frames that the device took in and did not send, the kernel says why of 20: in doubt, as others may be."""
+def test_frames_not_forwarded_are_attributed_to_their_machine_with_the_kernels_drop_reason() -> None:
+    """Doubt a reason for 20 of 30 frames, because it may count foreign ones."""
     after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 970}})
     lost = with_reasons(replace(after, devices={}), {"IP_INNOROUTES": 20})
     found = sheet(SENT, received(970), lost)
@@ -194,8 +194,8 @@ def test_what_enters_a_machine_and_does_not_leave_it_is_named_there_with_the_ker
     assert found.unexplained_frames == 0
 
 
-def test_frames_of_others_do_not_hide_what_a_machine_did_not_pass_on() -> None:
-    """30 of ours were dropped by a rule, and 500 of others left by the same port and came to the receiver."""
+def test_foreign_frames_do_not_hide_drops_of_a_machine() -> None:
+    """Check 30 frames dropped by a rule, and 500 foreign ones on the same port."""
     after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 1470}})
     lost = with_reasons(replace(after, devices={}), {"NETFILTER_DROP": 30})
     found = sheet(SENT, received(970, foreign_frames=500), lost)
@@ -203,8 +203,8 @@ def test_frames_of_others_do_not_hide_what_a_machine_did_not_pass_on() -> None:
     assert found.unexplained_frames == 0
 
 
-def test_frames_of_others_that_came_while_the_receiver_did_not_listen_hide_nothing_either() -> None:
-    """Of 500 frames of others the receiver saw 450: the other 50 came to its port before it listened."""
+def test_foreign_frames_before_the_receiver_started_do_not_hide_drops() -> None:
+    """Check 500 foreign frames, 450 of which the receiver saw."""
     seen = {
         "dut.eth0": {"rx_packets": 1000},
         "dut.eth1": {"tx_packets": 1470},
@@ -216,8 +216,8 @@ def test_frames_of_others_that_came_while_the_receiver_did_not_listen_hide_nothi
     assert found.unexplained_frames == 0
 
 
-def test_what_the_receivers_own_stack_throws_away_is_no_reason_of_the_device() -> None:
-    """An AF_PACKET socket leaves each frame to the stack, which drops it: 970, beside 30 that a rule dropped."""
+def test_drops_by_the_receivers_stack_are_not_drops_of_the_device() -> None:
+    """Subtract 970 frames that AF_PACKET leaves to the stack from 30 dropped by a rule."""
     after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 970}})
     lost = with_reasons(replace(after, devices={}), {"NETFILTER_DROP": 30, "IP_LOCAL_SOURCE": 970})
     found = sheet(SENT, received(970), lost, copied=("tester.p1",))
@@ -232,15 +232,15 @@ def test_what_the_receivers_own_stack_throws_away_is_no_reason_of_the_device() -
 
 
 def with_queue(after: Snapshot, handle: str, drops: int) -> Snapshot:
-    """Return a reading with a token bucket where frames leave the device."""
+    """Return a reading with a token bucket on the device's egress port."""
     row = zeros(QdiscCounters, interface="eth1", handle=handle, parent="root", drops=drops, kind="tbf")
     seen = Observation(sampler="qdiscs", netns="iolab-dut", begin_ns=0, end_ns=0, qdiscs=(row,))
     return replace(after, reading=Reading((*after.reading.observations, seen)))
 
 
 @pytest.mark.parametrize("handle", ["8001:", "8002:"])
-def test_what_a_queue_dropped_before_its_counters_began_again_is_told_of_the_queue(handle: str) -> None:
-    """It dropped 500 frames, and its counter shows the last 200; the kernel knows of all, whatever its new handle."""
+def test_qdisc_drops_before_a_counter_reset_are_attributed_to_the_qdisc(handle: str) -> None:
+    """Use the kernel's reason for 500 drops, of which the new counter shows 200."""
     before = with_queue(replace(snapshot(), devices={}), "8001:", 0)
     after = replace(snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 500}}), devices={})
     after = with_reasons(with_queue(after, handle, 200), {"QDISC_DROP": 500})
@@ -250,8 +250,8 @@ def test_what_a_queue_dropped_before_its_counters_began_again_is_told_of_the_que
     assert "the queue counters at dut.eth1 show 300 fewer drops" in in_words(both.doubt)
 
 
-def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
-    """The hop's twenty are those of the most frequent reason; only the seven that are missing get another name."""
+def test_kernel_drop_reasons_explain_losses_that_no_hop_counts() -> None:
+    """Assign the hop's twenty to the most frequent reason, and another name to seven missing frames."""
     after = snapshot({"tester.p0": {"tx_dropped": 20}})
     sent = replace(SENT, offered_frames=980, refused_frames=20)
     found = sheet(
@@ -268,15 +268,15 @@ def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
     assert found.unexplained_frames == 0
 
 
-def test_the_kernels_reasons_name_nothing_where_nothing_is_missing() -> None:
-    """They count for the whole kernel: other work drops packets too."""
+def test_kernel_drop_reasons_are_ignored_if_nothing_is_missing() -> None:
+    """Ignore drops of other work."""
     found = sheet(SENT, RECEIVED, with_reasons(snapshot(), {"NO_SOCKET": 50}))
     assert found.drops == ()
     assert found.unexplained_frames == 0
 
 
-def test_what_the_receiver_lost_itself_is_its_own() -> None:
-    """The kernel counts a full AF_XDP ring at the interface too."""
+def test_frames_lost_in_the_receiver_socket_are_attributed_to_the_socket() -> None:
+    """Count a full AF_XDP ring, which the interface counts, too, once."""
     socket = SocketCounts(dropped_frames=7, ring_full_frames=7, no_buffer_frames=0)
     found = sheet(
         SENT,
@@ -286,16 +286,16 @@ def test_what_the_receiver_lost_itself_is_its_own() -> None:
     assert found.drops == (Drop(PlainPlace(code="receiver"), RING_FULL, 7),)
 
 
-def test_a_devices_rule_and_a_missing_frame_are_told_apart() -> None:
-    """Twenty were dropped as ruled; one is nowhere."""
+def test_frames_dropped_by_a_rule_and_missing_frames_are_counted_separately() -> None:
+    """Check twenty dropped frames and a missing one."""
     found = sheet(SENT, received(979), snapshot(ruled=20))
     assert found.drops == (Drop(AtDevice(port="dut.eth0"), RULE, 20),)
     assert found.unexplained_frames == 1
 
 
 @given(st.lists(st.integers(0, 300), min_size=6, max_size=6))
-def test_the_sheet_always_closes_with_what_it_calls_unexplained(counts: list[int]) -> None:
-    """Whatever the counters say: offered = forwarded + named + unexplained."""
+def test_every_balance_sheet_adds_up(counts: list[int]) -> None:
+    """Check offered = forwarded + named + unexplained for any counters."""
     refused, ring, late, ruled, rx, lost = counts
     found = sheet(
         replace(SENT, offered_frames=1000 - refused, refused_frames=refused),
@@ -311,8 +311,8 @@ def test_the_sheet_always_closes_with_what_it_calls_unexplained(counts: list[int
     assert all(drop.frames > 0 for drop in found.drops)
 
 
-def test_damaged_frames_are_not_the_receivers_doing() -> None:
-    """They arrived, with other contents: something on the way changed them. Late ones are the receiver's to tell."""
+def test_damaged_frames_are_attributed_to_transit_and_late_frames_to_the_receiver() -> None:
+    """Attribute changed contents to the path."""
     found = sheet(SENT, received(970, corrupted_frames=20, late_frames=10), snapshot())
     assert found.drops == (
         Drop(PlainPlace(code="receiver"), LATE, 10),
@@ -321,8 +321,8 @@ def test_damaged_frames_are_not_the_receivers_doing() -> None:
     assert found.unexplained_frames == 0
 
 
-def test_what_a_policer_drops_is_named_at_its_port() -> None:
-    """Its queueing discipline counts it, and the kernel has a name for it that is then no other loss."""
+def test_policer_drops_are_attributed_to_the_port_of_the_policer() -> None:
+    """Count the qdisc's drops once, although the kernel reports a reason, too."""
     rows = zeros(
         QdiscCounters, interface="eth0", handle="ffff:", parent="ffff:fff1", drops=30, kind="ingress"
     )
@@ -334,15 +334,15 @@ def test_what_a_policer_drops_is_named_at_its_port() -> None:
     assert found.unexplained_frames == 0
 
 
-def test_frames_of_others_are_seen_where_more_came_in_than_was_sent() -> None:
-    """1000 were sent; 1300 came in at one place on the way."""
+def test_foreign_frames_are_detected_where_more_frames_arrive_than_were_sent() -> None:
+    """Check 1000 sent frames and 1300 at one place."""
     ran = TrafficRan(begin_ns=0, end_ns=1, senders=(SENT,), receivers=(RECEIVED,))
     after = snapshot({"dut.eth0": {"rx_packets": 1300}, "tester.p1": {"rx_packets": 1000}})
     assert foreign_frames([WAY], ran, Counted(PORTS, snapshot(), after)) == 300
 
 
-def test_gap_frames_of_our_own_are_not_of_others_at_the_first_port() -> None:
-    """They are counted there beside the 1000; what comes in behind it is of others, for nothing passes them on."""
+def test_gap_frames_do_not_count_as_foreign_frames_at_the_first_port() -> None:
+    """Count more frames behind that port as foreign, because nothing forwards gap frames."""
     ran = TrafficRan(begin_ns=0, end_ns=1, senders=(replace(SENT, gap_frames=300),), receivers=(RECEIVED,))
     after = snapshot({"dut.eth0": {"rx_packets": 1300}, "tester.p1": {"rx_packets": 1000}})
     assert foreign_frames([WAY], ran, Counted(PORTS, snapshot(), after)) == 0
@@ -351,30 +351,30 @@ def test_gap_frames_of_our_own_are_not_of_others_at_the_first_port() -> None:
 
 
 def crowded(ring_full: int = 0) -> Snapshot:
-    """Return a reading in which 500 frames of others came to dut.eth1, whose bucket dropped 900 of 1500."""
+    """Return a reading with 500 foreign frames at dut.eth1, whose bucket dropped 900 of 1500."""
     counters = {"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 600, "tx_dropped": ring_full}}
     after = replace(snapshot(counters), devices={})
     return with_queue(after, "8001:", 900)
 
 
-def test_what_a_bucket_dropped_of_others_is_no_drop_of_ours() -> None:
-    """700 of ours are missing and the bucket dropped 900: 200 were of the 500 others."""
+def test_shaper_drops_of_foreign_frames_are_not_counted_as_drops_of_test_frames() -> None:
+    """Check 700 missing frames, 900 dropped, and 500 foreign ones."""
     before = with_queue(replace(snapshot(), devices={}), "8001:", 0)
     found = sheet(SENT, received(300), crowded(), before)
     assert found.drops == (Drop(AtPort(port="dut.eth1"), QDISC, 700),)
     assert found.unexplained_frames == 0
 
 
-def test_where_two_places_may_have_dropped_frames_of_others_nobody_can_tell() -> None:
-    """The bucket and the ring behind it saw them both: the sheet says that counters tell of more than is missing."""
+def test_drops_of_foreign_frames_at_two_places_stay_unexplained() -> None:
+    """Report a surplus of drops."""
     before = with_queue(replace(snapshot(), devices={}), "8001:", 0)
     found = sheet(SENT, received(300), crowded(ring_full=50), before)
     assert [drop.frames for drop in found.drops] == [50, 900]
     assert found.unexplained_frames == -250
 
 
-def test_a_counter_that_tells_of_more_than_is_missing_stays_unexplained_where_no_other_frames_came() -> None:
-    """No more than 1000 frames came to the bucket, and all of them were ours."""
+def test_surplus_drop_count_without_foreign_frames_stays_unexplained() -> None:
+    """Check 1000 frames at the bucket, all of them test frames."""
     before = with_queue(replace(snapshot(), devices={}), "8001:", 0)
     after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 100}})
     found = sheet(

@@ -40,15 +40,15 @@ def at_load(metrics: Metrics, name: str, load_ratio: float) -> Metric:
 
 
 def packets_of(measured: Measured) -> PacketTrial:
-    """Return everything behind the metrics."""
+    """Return the samples behind the metrics."""
     assert measured.packets is not None
     return measured.packets
 
 
 @pytest.mark.parametrize("search", ["fast", "mlr", "bisect"])
 @pytest.mark.parametrize("capacity_fps", [100_000, 300_000])
-def test_every_search_finds_a_known_capacity(search: str, capacity_fps: int) -> None:
-    """Within 1 %: the width that was asked for."""
+def test_every_search_finds_a_known_capacity_within_1_percent(search: str, capacity_fps: int) -> None:
+    """Use the width of the search."""
     measure = forwarding(search=search, trial="1s")
     measured = measure_forwarding(site(measure, simulated(Device(capacity_fps=capacity_fps))), measure)
     assert measured.metrics["forwarded_fps"].value == pytest.approx(capacity_fps, rel=0.011)
@@ -57,7 +57,7 @@ def test_every_search_finds_a_known_capacity(search: str, capacity_fps: int) -> 
 
 
 def test_rates_are_sums_over_directions() -> None:
-    """Two directions through devices of 100 kpps each are 200 kpps, and twice the bits."""
+    """Add two directions through devices of 100 kpps each."""
     one, both = forwarding(), forwarding(direction="both-ways")
     rates = [
         measure_forwarding(site(measure, simulated(Device(capacity_fps=1e5))), measure).metrics
@@ -67,8 +67,8 @@ def test_rates_are_sums_over_directions() -> None:
         assert rates[1][name].value == pytest.approx(2 * rates[0][name].value, rel=0.02)
 
 
-def test_bits_are_those_of_frames_with_and_without_what_the_line_adds() -> None:
-    """1518-byte frames: 1538 byte times on the line, 1518 with their checksum."""
+def test_bit_rates_are_computed_with_and_without_the_line_overhead() -> None:
+    """Check 1518-byte frames: 1538 byte times on the line."""
     measure = forwarding(frame_size=1518)
     metrics = measure_forwarding(site(measure, simulated(Device(capacity_fps=50_000))), measure).metrics
     fps = metrics["forwarded_fps"].value
@@ -77,18 +77,18 @@ def test_bits_are_those_of_frames_with_and_without_what_the_line_adds() -> None:
 
 
 class Absorbing(Fast):
-    """A search that ends with a sustained rate below the rate that it found."""
+    """A search that ends with a sustained rate below the found rate."""
 
     def conclude(self, results: Sequence[LoadResult]) -> Found:
-        """Return what it found, with that."""
+        """Return the result with that sustained rate."""
         found = super().conclude(results)
         return replace(found, taken_up=True, sustained_fps=80_000.0, robust_fps=100_000.0, burst_frames=2000)
 
 
-def test_the_sustained_rate_is_the_headline_where_a_burst_made_the_found_rate_higher(
+def test_sustained_rate_is_reported_as_the_rate_if_a_burst_raised_the_found_rate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Bits, both directions and the loads of latency follow from it; the other rate has a name of its own."""
+    """Derive bits, directions and latency loads from it; store the found rate separately."""
     measure = forwarding(latency_at=["50%"], direction="both-ways")
     monkeypatch.setattr("iolab.trial.search.fast.Fast", Absorbing)
     measured = measure_forwarding(site(measure, simulated(Device(capacity_fps=1e5))), measure)
@@ -104,16 +104,16 @@ def test_the_sustained_rate_is_the_headline_where_a_burst_made_the_found_rate_hi
     assert {one.intended_fps for one in packets.load_trials if one.purpose == "at-rate"} == {80e3}
 
 
-def test_a_rate_without_a_burst_has_no_second_name() -> None:
-    """It is the same one."""
+def test_rate_with_burst_is_not_a_separate_metric_unless_a_burst_raised_the_rate() -> None:
+    """Avoid two equal metrics."""
     measure = forwarding()
     metrics = measure_forwarding(site(measure, simulated(Device(capacity_fps=1e5))), measure).metrics
     assert metrics.get("with_burst_fps") is None
     assert metrics.get("ci_low_fps") is not None
 
 
-def test_a_sustained_rate_is_no_lower_bound_of_the_generator() -> None:
-    """The device was seen at its limit; where others had its CPUs it is one all the same."""
+def test_sustained_rate_is_not_a_lower_bound_of_the_generator() -> None:
+    """Mark it as a lower bound only under interference."""
     found = Found(
         lower_fps=99e3, upper_fps=None, robust_fps=1e5, method="", strict_fps=None, trials=1, perturbed_trials=0,
         spent_ns=1, reason=StopReason.TIME, seen=PlainSearchEnd(code="trials-wanted"),
@@ -123,8 +123,8 @@ def test_a_sustained_rate_is_no_lower_bound_of_the_generator() -> None:
     assert limited_by(replace(found, taken_up=False), []) == "time"
 
 
-def test_latency_is_measured_at_the_shares_that_were_asked_for() -> None:
-    """Idle, half and nine tenths; the raw samples say at which load."""
+def test_latency_is_measured_at_the_requested_load_ratios() -> None:
+    """Check idle, half and nine tenths; the samples state the load."""
     measure = forwarding(latency_at=[0, "50%", "90%"])
     measured = measure_forwarding(site(measure, simulated(Device(capacity_fps=1e5))), measure)
     packets = packets_of(measured)
@@ -135,8 +135,8 @@ def test_latency_is_measured_at_the_shares_that_were_asked_for() -> None:
     assert Quantity("latency_p50_ns", Dimensions(load_ratio=0.1)) not in measured.metrics
 
 
-def test_a_device_faster_than_the_line_is_told_as_limited_by_the_line() -> None:
-    """100 Mbit/s carry 148 810 frames of 64 bytes; the device could do a million."""
+def test_device_faster_than_the_line_is_limited_by_the_line() -> None:
+    """Expect 148 810 frames/s of 64 bytes at 100 Mbit/s, of a device of a million."""
     measure = forwarding(line_rate="100Mbit")
     measured = measure_forwarding(site(measure, simulated(Device(capacity_fps=1e6))), measure)
     assert "line-limited" in {warning.code for warning in measured.warnings}
@@ -146,8 +146,8 @@ def test_a_device_faster_than_the_line_is_told_as_limited_by_the_line() -> None:
     }  # fmt: skip
 
 
-def test_a_generator_that_is_too_slow_is_told() -> None:
-    """It sends 200 kpps at most, and the device forwards them all."""
+def test_generator_limited_rate_is_a_lower_bound() -> None:
+    """Check 200 kpps, all of which the device forwards."""
     measure = forwarding()
     device = Device(capacity_fps=1e6, generator_fps=2e5)
     measured = measure_forwarding(site(measure, simulated(device)), measure)
@@ -158,8 +158,8 @@ def test_a_generator_that_is_too_slow_is_told() -> None:
     assert limits <= {"generator", "none"}
 
 
-def test_a_device_that_loses_at_any_load_is_a_result_and_not_a_failure() -> None:
-    """1 % is lost always: 0 frames/s, with the lowest load that was tried."""
+def test_device_that_always_loses_frames_has_rate_zero_and_a_warning() -> None:
+    """Return 0 frames/s with the lowest tried load for 1 % constant loss."""
     measure = forwarding(limit="300s")
     measured = measure_forwarding(
         site(measure, simulated(Device(capacity_fps=1e5, loss_ratio=0.01))), measure
@@ -169,8 +169,8 @@ def test_a_device_that_loses_at_any_load_is_a_result_and_not_a_failure() -> None
     assert not any(metric.name.startswith("latency") for metric in measured.metrics)
 
 
-def test_what_the_host_disturbed_is_told_and_does_not_decide() -> None:
-    """Stalls of 5 ms, once per 5 s: the rate is that of the device, and the strict figure is no higher."""
+def test_host_stalls_do_not_change_the_found_rate() -> None:
+    """Simulate stalls of 5 ms, once per 5 s; the strict rate is no higher."""
     measure = forwarding()
     device = Device(capacity_fps=2e5, stalls_per_s=0.2)
     measured = measure_forwarding(site(measure, simulated(device, seed=6)), measure)
@@ -179,8 +179,8 @@ def test_what_the_host_disturbed_is_told_and_does_not_decide() -> None:
     assert metrics["forwarded_strict_fps"].value <= metrics["forwarded_fps"].value * 1.01
 
 
-def test_the_balance_of_every_load_trial_closes_and_the_answers_are_plain_json() -> None:
-    """Offered = forwarded + named drops, the drops at the device's ring."""
+def test_balance_of_every_load_trial_adds_up_and_samples_survive_json() -> None:
+    """Name the drops at the device's ring."""
     measure = forwarding()
     measured = measure_forwarding(site(measure, simulated(Device(capacity_fps=1e5))), measure)
     packets = packets_of(measured)
@@ -198,8 +198,8 @@ def test_the_balance_of_every_load_trial_closes_and_the_answers_are_plain_json()
     assert decode_packets(encode_packets(packets)) == packets, "the disk loses nothing of it"
 
 
-def test_ports_that_cannot_be_opened_fail_the_trial_with_the_agents_words() -> None:
-    """The reason names the interface; no set of ports is left open."""
+def test_port_that_cannot_be_opened_fails_the_trial_with_the_agents_message() -> None:
+    """Leave no port set open."""
     measure = forwarding()
     standing = site(measure, simulated(Device(capacity_fps=1e5)), broken="p1")
     for _ in range(2):
@@ -207,8 +207,8 @@ def test_ports_that_cannot_be_opened_fail_the_trial_with_the_agents_words() -> N
             measure_forwarding(standing, measure)
 
 
-def test_a_next_hop_that_shows_no_address_fails_the_trial_and_leaves_no_ports_open() -> None:
-    """The next trial fails for the same reason, and not because ports are open."""
+def test_missing_next_hop_address_fails_the_trial_and_closes_the_ports() -> None:
+    """Let the next trial fail for the same reason."""
     measure = forwarding()
     standing = site(measure, simulated(Device(capacity_fps=1e5)), forward="route")
     for _ in range(2):
@@ -216,8 +216,8 @@ def test_a_next_hop_that_shows_no_address_fails_the_trial_and_leaves_no_ports_op
             measure_forwarding(standing, measure)
 
 
-def test_a_load_curve_shows_loss_where_the_device_is_full() -> None:
-    """None at half of the rate, a sixth at 120 %."""
+def test_load_curve_shows_loss_above_the_devices_capacity() -> None:
+    """Expect none at half of the rate, a sixth at 120 %."""
     measure = LoadCurve.model_validate({"kind": "load-curve", **ENDS, "rate": "100kpps", "trial": "1s"})
     measured = measure_load_curve(site(measure, simulated(Device(capacity_fps=1e5))), measure)
     assert at_load(measured.metrics, "loss_ratio", 0.5).value == 0
@@ -227,8 +227,8 @@ def test_a_load_curve_shows_loss_where_the_device_is_full() -> None:
     assert measured.metrics["forwarded_fps"].limited_by == ""
 
 
-def test_the_highest_rate_of_a_load_curve_that_loses_nothing_is_a_lower_bound() -> None:
-    """Its steps end where the device does not: what was asked for was the limit, or the generator."""
+def test_load_curve_without_loss_gives_a_lower_bound() -> None:
+    """Name the last step or the generator as the limit."""
     measure = LoadCurve.model_validate({"kind": "load-curve", **ENDS, "rate": "100kpps", "trial": "1s"})
     for device, limit in (
         (Device(capacity_fps=1e6), "load"),
@@ -238,8 +238,8 @@ def test_the_highest_rate_of_a_load_curve_that_loses_nothing_is_a_lower_bound() 
         assert measured.metrics["forwarded_fps"].limited_by == limit
 
 
-def test_a_rate_that_the_receiver_limited_is_a_lower_bound() -> None:
-    """By the verdicts of the loads that failed closest to it; a search without a rate has nothing to mark."""
+def test_receiver_limited_rate_is_a_lower_bound() -> None:
+    """Use the verdicts of the closest failed loads; mark nothing without a rate."""
     measure = forwarding()
     with LoadBench(site(measure, simulated(Device(capacity_fps=1e5))), measure, 1e-3) as bench:
         record = bench.run(LoadTrial(intended_fps=101_000, duration_ns=10**9), "search")
@@ -255,8 +255,8 @@ def test_a_rate_that_the_receiver_limited_is_a_lower_bound() -> None:
     assert limited_by(replace(found, reason=StopReason.TIME, upper_fps=None), []) == "time"
 
 
-def test_a_load_curve_without_a_rate_finds_it_first() -> None:
-    """100 % is the highest rate within the acceptable loss."""
+def test_load_curve_without_a_configured_rate_searches_for_the_rate_first() -> None:
+    """Define 100 % as the highest rate within the acceptable loss."""
     measure = LoadCurve.model_validate({"kind": "load-curve", **ENDS, "steps": ["50%", "100%"]})
     measured = measure_load_curve(site(measure, simulated(Device(capacity_fps=80_000))), measure)
     assert measured.metrics["rate_fps"].value == pytest.approx(80_000, rel=0.011)
@@ -266,8 +266,8 @@ def test_a_load_curve_without_a_rate_finds_it_first() -> None:
     ]
 
 
-def test_latency_at_a_rate() -> None:
-    """Every frame of the simulated device takes 20 us."""
+def test_latency_measure_reports_the_latency_at_its_rate() -> None:
+    """Expect 20 us of the simulated device."""
     measure = Latency.model_validate(
         {"kind": "latency", **ENDS, "rate": "50%", "line_rate": "10Mbit", "duration": "1s"}
     )
@@ -285,8 +285,8 @@ def test_latency_at_a_rate() -> None:
         (Passed(20_000, 20_000, 20_000, held_ns=15_000_000), {"latency-disturbed"}),
     ],
 )
-def test_a_load_that_was_not_offered_as_asked_for_is_told(passed: Passed, codes: set[str]) -> None:
-    """Whoever held the sender up, the figures are those of another load, and a tail may be the instrument's."""
+def test_load_offered_below_the_intended_rate_gives_a_warning(passed: Passed, codes: set[str]) -> None:
+    """Warn, whoever caused it: the figures belong to a different load."""
     measure = Latency.model_validate({"kind": "latency", **ENDS, "rate": "20kpps", "duration": "1s"})
     measured = measure_latency(site(measure, lambda _fps, _ns: passed), measure)
     told = {warning.code: in_words(warning) for warning in measured.warnings}

@@ -1,4 +1,4 @@
-"""A device that is a program waits for a sender that stays awake: its tail is marked, and no other."""
+"""A device program that waits for a busy-waiting sender: only its tail is marked."""
 
 from dataclasses import replace
 
@@ -23,11 +23,11 @@ RECORD = LoadRecord(
     latency=Summary(count=10_000, min=20_000, mean=9e4, p50=60_000, p99=3_300_000, p999=4_000_000, max=5_000_000),
     cpus=(CpuUse(0, 0.99, 0.0, 0.0), CpuUse(1, 0.3, 0.05, 0.0)), threads=(SENDER, RECEIVER),
 )  # fmt: skip
-"""A forwarder in user space on two CPUs: alone it holds 99 of 100 frames for 0.1 ms at most."""
+"""A user-space forwarder on two CPUs: alone it holds 99 of 100 frames for 0.1 ms at most."""
 
 
-def test_a_tail_is_marked_where_programs_wanted_the_cpu_of_a_sender_that_is_awake() -> None:
-    """6 % of CPU 0 was left to them; what the reading of counters may have used is not counted."""
+def test_latency_tail_is_marked_if_programs_waited_for_the_cpu_of_a_busy_waiting_sender() -> None:
+    """Exclude the time of reading counters from the 6 % of CPU 0 left to programs."""
     seen = kept_waiting(RECORD)
     assert seen is not None
     assert (seen.cpu, seen.sender) == (0, SENDER)
@@ -37,30 +37,30 @@ def test_a_tail_is_marked_where_programs_wanted_the_cpu_of_a_sender_that_is_awak
     assert (told.port, told.p99_ns, told.kept_loads, told.loads) == ("tester.p0", 3_300_000, 1, 1)
 
 
-def test_a_tail_is_marked_where_programs_may_have_had_nothing_of_the_senders_cpu() -> None:
-    """Measured: a device waited 45 ms for a CPU of which the sender had all, while the other was idle."""
+def test_latency_tail_is_marked_if_the_sender_left_no_cpu_time_to_programs() -> None:
+    """Check a device that waited 45 ms for the sender's CPU, while the other was idle."""
     use = CpuUse(0, 0.9458, 0.0, 0.0)
     seen = kept_waiting(replace(RECORD, cpus=(use,), threads=(replace(SENDER, busy_ratio=0.9473), RECEIVER)))
     assert seen is not None
     assert seen.others_ratio == 0.0
 
 
-def test_a_tail_is_a_shapers_where_one_held_frames_back_and_nobody_else_had_the_senders_cpu() -> None:
-    """Its own work, soft interrupts and a hypervisor are no programs that wait."""
+def test_latency_tail_behind_a_shaper_is_not_blamed_on_the_sender() -> None:
+    """Exclude the sender's own work, softirqs and steal."""
     shaped = replace(RECORD, shapers=(SHAPER,))
     assert kept_waiting(shaped) is not None
     for use in (CpuUse(0, 0.93, 0.0, 0.0), CpuUse(0, 0.99, 0.06, 0.0), CpuUse(0, 0.99, 0.0, 0.06)):
         assert kept_waiting(replace(shaped, cpus=(use,))) is None
 
 
-def test_a_sender_that_sleeps_keeps_nobody_waiting() -> None:
-    """Half of the time its CPU is free."""
+def test_latency_tail_is_not_marked_if_the_sender_sleeps() -> None:
+    """Check a CPU that is half idle."""
     asleep = replace(SENDER, busy_ratio=0.4)
     assert kept_waiting(replace(RECORD, threads=(asleep, RECEIVER))) is None
 
 
-def test_a_short_tail_is_nobodys_doing() -> None:
-    """Nor is one that all frames share: they are as late as the device makes them."""
+def test_short_latency_tail_is_not_marked() -> None:
+    """Exclude a latency that all frames share."""
     assert RECORD.latency is not None
     for p50, p99 in ((60_000, 900_000), (10_000_000, 10_500_000)):
         assert kept_waiting(replace(RECORD, latency=replace(RECORD.latency, p50=p50, p99=p99))) is None

@@ -1,4 +1,4 @@
-"""Which path frames take where the file leaves it open, and what the agent is asked to send."""
+"""Choice of the sending path if the file leaves it open, and the requests to the agent."""
 
 from dataclasses import replace
 
@@ -21,13 +21,13 @@ from iolab.trial.packets.requests import open_params, run_params
 
 
 def late(ns: int) -> Json:
-    """Return a histogram of frames that are all so late."""
+    """Return a histogram of equally late frames."""
     bucket = ns if ns < 256 else ns >> (ns.bit_length() - 8) << (ns.bit_length() - 8)
     return {"count": 9, "sum": 9 * ns, "min": ns, "max": ns, "above": 0, "buckets": [[bucket, 9]]}
 
 
 def chosen(live_fps: float, live_late_ns: int, max_burst: int, usual_late_ns: int = 900) -> Choice:
-    """Return what is chosen where AF_XDP sends 1 Mpps."""
+    """Return the choice if AF_XDP sends 1 Mpps."""
 
     def send(path: str, fps: float, duration_ns: int) -> Sent:
         ceiling = {"af_xdp": 1e6, "bpf_live": live_fps}[path]
@@ -36,8 +36,8 @@ def chosen(live_fps: float, live_late_ns: int, max_burst: int, usual_late_ns: in
     return compare(send, max_burst)
 
 
-def test_live_frames_are_taken_where_more_leave_as_evenly_as_asked() -> None:
-    """At 500 kpps 64 frames that leave together are at most 126 us late."""
+def test_bpf_live_is_chosen_if_it_sends_more_frames_and_bursts_are_allowed() -> None:
+    """Allow 126 us for 64 frames per burst at 500 kpps."""
     found = chosen(4e6, 60_000, max_burst=64)
     assert found.path == "bpf_live"
     assert "AF_XDP reaches 1000000 frames/s and BPF live frames reach 4000000" in in_words(found.reasons)
@@ -49,15 +49,15 @@ def test_live_frames_are_taken_where_more_leave_as_evenly_as_asked() -> None:
     ("live_fps", "live_late_ns", "max_burst"),
     [(4e6, 6000, 1), (4e6, 140_000, 64), (1.04e6, 100, 64), (0.0, 0, 64)],
 )
-def test_af_xdp_is_kept_where_live_frames_are_less_even_or_not_faster(
+def test_af_xdp_is_kept_if_bpf_live_is_not_faster_or_spaces_frames_less_evenly(
     live_fps: float, live_late_ns: int, max_burst: int
 ) -> None:
-    """Each frame by itself, later than the burst takes, hardly more, and a far end where they vanish."""
+    """Check single frames, excessive lateness, a small gain, and a far end that loses them."""
     assert chosen(live_fps, live_late_ns, max_burst).path == "af_xdp"
 
 
-def test_a_path_that_does_not_work_is_told_with_its_reason() -> None:
-    """No right to load a program, for example."""
+def test_failed_path_is_reported_with_its_reason() -> None:
+    """Check a missing permission to load a program."""
 
     def send(path: str, fps: float, duration_ns: int) -> Sent:
         if path == "bpf_live":
@@ -69,8 +69,8 @@ def test_a_path_that_does_not_work_is_told_with_its_reason() -> None:
     assert "failed on this host: opening port 'p0': not permitted" in in_words(found.reasons)
 
 
-def test_live_frames_that_vanish_are_not_taken() -> None:
-    """The far end has no NAPI: the interface counts what nobody gets."""
+def test_bpf_live_is_not_chosen_if_its_frames_are_lost_in_transit() -> None:
+    """Compare interface counters of a far end without NAPI."""
 
     def send(path: str, fps: float, duration_ns: int) -> Sent:
         return Sent(min(fps, {"af_xdp": 1e6, "bpf_live": 9e6}[path]), 9 if path == "af_xdp" else 0, late(100))
@@ -79,8 +79,10 @@ def test_live_frames_that_vanish_are_not_taken() -> None:
     assert (found.path, "are lost in transit" in in_words(found.reasons)) == ("af_xdp", True)
 
 
-def test_one_comparison_is_made_for_all_trials_on_the_same_ports(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its loads are sent once; the measure then has its path."""
+def test_path_comparison_is_made_once_for_all_trials_on_the_same_ports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Send its loads once."""
     monkeypatch.setattr(paths, "COPIED", "simulated")
     loads: list[float] = []
 
@@ -102,16 +104,16 @@ def test_one_comparison_is_made_for_all_trials_on_the_same_ports(monkeypatch: py
 
 
 def one_by_one(live_late_ns: int | None) -> Calibration:
-    """A host on which single frames are 900 ns late by AF_XDP, at half of its 1 Mpps."""
+    """Return a host on which single frames are 900 ns late by AF_XDP, at half of its 1 Mpps."""
     fps = {"af_xdp": {64: 1e6}, "bpf_live": {64: 4e6}}
     return Calibration(generator_fps=fps, receiver_fps={}, alone=Alone(5e5, 900, live_late_ns))
 
 
 @pytest.mark.parametrize("live_late_ns", [9000, None])
-def test_single_frames_that_live_frames_send_later_stay_with_af_xdp_and_nothing_is_sent(
+def test_paths_are_not_compared_if_the_calibration_favours_af_xdp_for_single_frames(
     monkeypatch: pytest.MonkeyPatch, live_late_ns: int | None
 ) -> None:
-    """The calibration of the host says so, and the report says by which figures."""
+    """Report the figures of the host's calibration, and send nothing."""
     monkeypatch.setattr(paths, "COPIED", "simulated")
 
     def refuses(fps: float, duration_ns: int) -> Passed:
@@ -128,10 +130,10 @@ def test_single_frames_that_live_frames_send_later_stay_with_af_xdp_and_nothing_
     assert [one.late_p90_ns for one in choice.tried] == [900, live_late_ns]
 
 
-def test_single_frames_are_compared_on_the_ports_where_the_calibration_finds_live_frames_as_even(
+def test_paths_are_compared_on_the_ports_if_both_were_equally_even_in_the_calibration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What holds on the bare pair is seen on the ports of the trial before it is taken."""
+    """Check the trial's ports before choosing."""
     monkeypatch.setattr(paths, "COPIED", "simulated")
     loads: list[float] = []
 
@@ -146,8 +148,8 @@ def test_single_frames_are_compared_on_the_ports_where_the_calibration_finds_liv
     assert loads[:2] == list(ABOVE_ALL_FPS.values())
 
 
-def test_nothing_is_compared_where_the_load_is_known_or_the_path_is_said() -> None:
-    """A latency measure at 1 kpps never floods the device."""
+def test_paths_are_not_compared_for_a_known_load_or_a_configured_path() -> None:
+    """Prevent a latency measure at 1 kpps from flooding the device."""
 
     def refuses(fps: float, duration_ns: int) -> Passed:
         raise AssertionError(f"{fps} frames/s were sent")
@@ -166,8 +168,8 @@ def test_nothing_is_compared_where_the_load_is_known_or_the_path_is_said() -> No
     assert settled(here, several) is several
 
 
-def test_the_ceiling_of_several_senders_is_that_of_one_as_often() -> None:
-    """A search may ask for as much, and the generator is the limit there; live frames have one sender."""
+def test_maximum_rate_of_several_senders_is_a_multiple_of_that_of_one_sender() -> None:
+    """Use one sender for live frames."""
     calibrated = Calibration(
         generator_fps={"af_xdp": {64: 1e6}, "bpf_live": {64: 4e6}}, receiver_fps={"af_xdp": 9e5}
     )
@@ -183,10 +185,10 @@ def test_the_ceiling_of_several_senders_is_that_of_one_as_often() -> None:
 
 
 @pytest.mark.parametrize(("keys", "line"), [({}, None), ({"spacing": "gap-frames"}, {"line_bps": 10**9})])
-def test_a_sender_is_told_of_the_line_that_gap_frames_keep_full(
+def test_request_to_a_sender_contains_the_line_rate_only_for_gap_frames(
     keys: dict[str, object], line: dict[str, int] | None
 ) -> None:
-    """Of no line where the clock spaces frames, even if a line bounds the loads."""
+    """Send none with clock spacing, even if a line bounds the loads."""
     measure = Latency.model_validate(
         {"kind": "latency", "rate": "10kpps", "line_rate": "1Gbit"} | ENDS | keys
     )
@@ -201,7 +203,7 @@ def test_a_sender_is_told_of_the_line_that_gap_frames_keep_full(
 
 
 def frames(**keys: object) -> dict[str, Json]:
-    """Return what the agent is asked for of the frames of a measure."""
+    """Return the agent's request for the frames of a measure."""
     measure = Latency.model_validate({"kind": "latency", "rate": "10kpps"} | ENDS | keys)
     made = lab()
     directions = ways(made, make_topology(made), measure)
@@ -211,13 +213,13 @@ def frames(**keys: object) -> dict[str, Json]:
     return found
 
 
-def test_usual_frames_are_what_the_agent_sends_without_being_asked() -> None:
-    """An agent of before the other headers takes them."""
+def test_default_frames_are_requested_without_optional_fields() -> None:
+    """Support agents without the newer headers."""
     assert not {"transport", "tunnel", "payload", "flow_order"} & frames().keys()
 
 
-def test_headers_and_payload_are_what_the_file_says() -> None:
-    """Around the packets of the flows stands a tunnel between the ends."""
+def test_header_and_payload_settings_are_sent_to_the_agent() -> None:
+    """Add a tunnel between the ends around the packets of the flows."""
     rules = {"order": "random", "seed": 4}
     asked = frames(
         protocol="tcp", tunnel="vxlan", vni=9, payload="0xab", frame_size=128, flow_rules=rules, flows=8
@@ -229,8 +231,8 @@ def test_headers_and_payload_are_what_the_file_says() -> None:
 
 
 @pytest.mark.parametrize(("spacing", "longest"), [("clock", 64), ("gap-frames", 1518)])
-def test_a_port_has_room_for_the_frames_between_its_frames(spacing: str, longest: int) -> None:
-    """Gap frames are up to 1518 B long, however short those are that they space."""
+def test_port_buffers_have_room_for_gap_frames(spacing: str, longest: int) -> None:
+    """Allow 1518 B between short frames."""
     measure = Latency.model_validate(
         {"kind": "latency", "rate": "10kpps", "line_rate": "1Gbit", "spacing": spacing} | ENDS
     )

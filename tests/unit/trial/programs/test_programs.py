@@ -1,4 +1,4 @@
-"""Trials of programs of the user's own, on the fake agent."""
+"""Trials of user programs on the fake agent."""
 
 import pytest
 from tests.fake_agent.agent import FakeAgent, FakeHost, Outcome
@@ -42,7 +42,7 @@ def measured(measure: CommandMeasure, agent: FakeAgent) -> Measured:
 
 
 def printing(**programs: Outcome) -> FakeAgent:
-    """Return an agent of a host with these programs; others end well and print nothing."""
+    """Return an agent of a host with these programs; others succeed and print nothing."""
 
     def run(argv: tuple[str, ...], _netns: str | None) -> Outcome:
         return next((outcome for name, outcome in programs.items() if name in argv), Outcome())
@@ -62,14 +62,14 @@ class Endless(FakeAgent):
 
 
 def failure(measure: CommandMeasure, agent: FakeAgent) -> dict[str, object]:
-    """Return why a trial failed, with its code."""
+    """Return the failure reason of a trial, with its code."""
     with pytest.raises(Failed) as caught:
         measured(measure, agent)
     return {"code": caught.value.failure.code, **dict(caught.value.failure)}
 
 
-def test_a_trial_gives_the_figures_and_what_iolab_saw() -> None:
-    """The program's first, so that they lead."""
+def test_trial_lists_the_figures_of_the_program_before_those_of_iolab() -> None:
+    """Let the program's figures lead."""
     seen = measured(command(metrics=RATE), printing(load=Outcome("rate 12.75\n", duration_ns=2_000_000_000)))
     assert [(one.name, one.unit, one.value) for one in seen.metrics][:2] == [
         ("rate", "1/s", 12.75),
@@ -78,8 +78,8 @@ def test_a_trial_gives_the_figures_and_what_iolab_saw() -> None:
     assert seen.raw["program"]["stdout"] == "rate 12.75\n"
 
 
-def test_figures_over_time_are_a_mean_and_a_series() -> None:
-    """Counted from the program's start."""
+def test_figure_printed_on_each_line_gives_a_mean_and_a_series() -> None:
+    """Begin at the program's start."""
     metrics = {"rate": {"unit": "1/s", "pattern": r"rate (\S+)", "per_line": "500ms"}}
     seen = measured(command(metrics=metrics), printing(load=Outcome("rate 1\nrate 3\n")))
     assert seen.metrics["rate"].value == 2.0
@@ -88,8 +88,8 @@ def test_figures_over_time_are_a_mean_and_a_series() -> None:
     assert over_time.values.tolist() == [1.0, 3.0]
 
 
-def test_names_of_machines_in_braces_are_their_addresses() -> None:
-    """Towards the program's machine; a server's own is that which the program sees. Other braces stay."""
+def test_machine_names_in_braces_are_replaced_by_addresses() -> None:
+    """Use the address on the path to the program's machine; keep other braces."""
     server = {"on": "far", "run": ["serve", "--bind={far}"]}
     agent = Endless()
     agent.ends = ("program",)
@@ -98,15 +98,15 @@ def test_names_of_machines_in_braces_are_their_addresses() -> None:
     assert ran == [("serve", "--bind=198.18.0.2"), ("load", "198.18.0.2:80", "{x,y}", "{unknown}")]
 
 
-def test_a_machine_that_no_way_leads_to_is_refused() -> None:
-    """Near and other are on two segments, and far does not forward."""
+def test_address_of_an_unreachable_machine_is_refused() -> None:
+    """Check two segments without forwarding."""
     measure = command(run=["load", "{other}"])
     with pytest.raises(InputError, match="no path of links"):
         addresses_of(measure, measure, SITE_TOPOLOGY)
 
 
-def test_shell_input_folder_and_environment_are_as_written() -> None:
-    """A program runs in its folder, or in one of its own that is gone after the trial."""
+def test_shell_input_folder_and_environment_are_used_as_written() -> None:
+    """Use a temporary folder by default."""
     host = FakeHost()
     written = {"run": [], "shell": "cat > x; echo $HOME", "stdin": "a {far}", "folder": "/srv"}
     measured(command(**written), FakeAgent(host))
@@ -118,8 +118,8 @@ def test_shell_input_folder_and_environment_are_as_written() -> None:
     assert host.folders == set()
 
 
-def test_a_program_that_ends_badly_fails_the_trial_with_its_words() -> None:
-    """Its status and what it wrote; another status than 0 may be what is expected."""
+def test_program_with_an_unexpected_exit_status_fails_the_trial() -> None:
+    """Quote status and output; accept an expected status other than 0."""
     broken = Outcome(exit_status=3, stderr="no route\n")
     seen = failure(command(), printing(load=broken))
     assert (seen["code"], seen["ended"], seen["said"]) == ("program-ended-badly", "status 3", "no route")
@@ -127,23 +127,23 @@ def test_a_program_that_ends_badly_fails_the_trial_with_its_words() -> None:
     assert failure(command(), printing(load=Outcome(exit_status=None, signal=11)))["ended"] == "signal 11"
 
 
-def test_a_program_that_goes_on_is_killed_and_fails_the_trial() -> None:
-    """Nothing goes on running after it."""
+def test_program_beyond_its_timeout_is_killed_and_fails_the_trial() -> None:
+    """Leave nothing running."""
     agent = Endless()
     assert failure(command(timeout="3s"), agent)["code"] == "program-too-long"
     assert agent._processes == {}
     assert agent.host.folders == set()
 
 
-def test_a_server_that_ends_by_itself_badly_fails_the_trial() -> None:
-    """The program's own words would blame the wrong one."""
+def test_server_that_ends_with_an_error_fails_the_trial() -> None:
+    """Blame the server, not the program."""
     agent = printing(serve=Outcome(exit_status=1, stderr="port in use"), load=Outcome(exit_status=7))
     seen = failure(command(servers={"web": {"on": "far", "run": ["serve"]}}), agent)
     assert (seen["code"], seen["program"], seen["said"]) == ("program-ended-early", "serve", "port in use")
 
 
-def test_a_server_that_is_never_ready_fails_the_trial() -> None:
-    """In the words of the agent, and by a command that never succeeds."""
+def test_server_that_is_never_ready_fails_the_trial() -> None:
+    """Check the agent's error, and a command that never succeeds."""
 
     class Late(FakeAgent):
         def _process_start(self, params: dict[str, Json]) -> Json:
@@ -159,8 +159,8 @@ def test_a_server_that_is_never_ready_fails_the_trial() -> None:
     assert failure(command(servers={"web": web}), polled)["code"] == "program-not-ready"
 
 
-def test_output_beyond_what_is_kept_gives_no_figure() -> None:
-    """The figure could be in what was dropped."""
+def test_truncated_output_gives_no_figure() -> None:
+    """Refuse it, because the figure may be in the dropped part."""
 
     class Loud(FakeAgent):
         def _process_collect(self, params: dict[str, Json]) -> Json:

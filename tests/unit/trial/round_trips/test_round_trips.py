@@ -1,4 +1,4 @@
-"""Round trips: what is asked of the programs at both ends, and what their reports become."""
+"""Round trips: requests to the programs at both ends, and their reports as metrics."""
 
 import json
 from pathlib import Path
@@ -76,37 +76,37 @@ def changed(example: str, **fields: object) -> str:
 
 
 @pytest.mark.parametrize(("measure", "said"), MISTAKES.items())
-def test_a_mistake_is_answered_with_what_is_allowed(measure: str, said: str) -> None:
-    """Before anything runs."""
+def test_invalid_round_trip_measure_is_refused_with_the_allowed_values(measure: str, said: str) -> None:
+    """Refuse it before the run."""
     with pytest.raises(InputError) as caught:
         parse(LAB + measure, "round-trips.yaml")
     assert said in str(caught.value)
     assert "round-trips.yaml:10" in str(caught.value)
 
 
-def test_both_ends_are_asked_as_the_contract_has_it() -> None:
-    """Its examples are what is sent."""
+def test_requests_to_both_ends_match_the_contract_examples() -> None:
+    """Compare what is sent with its examples."""
     serve, ask = requests_of(rr(), NEAR, FAR)
     assert (json.loads(serve or ""), json.loads(ask)) == (json.loads(SERVE), json.loads(ASK))
     serve, ask = requests_of(ping(port=1), NEAR, FAR)
     assert (serve, json.loads(ask)) == (None, {**json.loads(PROBE), "port": 1})
 
 
-def test_echoes_of_udp_need_a_server_that_sends_back_what_came() -> None:
-    """ICMP's are answered by the kernel."""
+def test_udp_echo_needs_a_server_that_echoes_the_request() -> None:
+    """Let the kernel answer ICMP."""
     serve, _ = requests_of(ping(protocol="udp", size=100), NEAR, FAR)
     asked = json.loads(serve or "")
     assert (asked["protocol"], asked["response_bytes"], asked["threads"]) == ("udp", 0, 1)
 
 
-def test_an_offered_load_is_shared_by_the_connections() -> None:
-    """Ten of them, a thousand per second: each asks every ten milliseconds."""
+def test_offered_load_is_divided_among_connections() -> None:
+    """Expect a request every ten milliseconds on ten connections at a thousand per second."""
     _, ask = requests_of(rr(connections=10, per_second=1000), NEAR, FAR)
     assert json.loads(ask)["interval_ns"] == 10_000_000
 
 
-def test_those_that_are_measured_at_once_do_not_share_a_port() -> None:
-    """Each has a server of its own."""
+def test_concurrent_round_trip_measures_get_different_ports() -> None:
+    """Start a server for each."""
     text = (
         LAB + "  a: {kind: rr, from: near, to: far}\n  b: {kind: ping, protocol: udp, from: near, to: far}\n"
     )
@@ -114,8 +114,8 @@ def test_those_that_are_measured_at_once_do_not_share_a_port() -> None:
     assert [getattr(measures[name], "port", None) for name in "ab"] == [5801, 5802]
 
 
-def test_a_report_becomes_figures() -> None:
-    """Rates by the reported time; quantiles of the histogram."""
+def test_round_trip_report_becomes_metrics() -> None:
+    """Divide by the reported time; use quantiles of the histogram."""
     report = parse_report(TransactionsReport, f"ready\n{DONE}\n")
     found = Metrics(transaction_metrics(rr(), report))
     assert (found["transactions_per_s"].value, found["transaction_p50_ns"].value) == (2.0, 20.0)
@@ -126,8 +126,8 @@ def test_a_report_becomes_figures() -> None:
     assert (echoes["rtt_p99_9_ns"].value, echoes["loss_ratio"].value) == (21.0, 0.0)
 
 
-def test_a_slice_without_an_answer_has_no_latency_and_a_rate_of_0() -> None:
-    """What was not measured is no zero; that nothing ended is one."""
+def test_slice_without_an_answer_has_no_latency_and_rate_0() -> None:
+    """Distinguish an unmeasured value from a zero rate."""
     slices = [{"count": 2, "sum_ns": 40, "max_ns": 30}, {"count": 0, "sum_ns": 0, "max_ns": 0}]
     report = parse_report(ProbesReport, changed(SEEN, slices=slices))
     mean, most, rate = trip_series("rtt", report, 1000, "roundtrip")
@@ -136,8 +136,8 @@ def test_a_slice_without_an_answer_has_no_latency_and_a_rate_of_0() -> None:
     assert (rate.name, list(rate.values)) == ("rtts_per_s", [20.0, 0.0])
 
 
-def test_lost_datagrams_are_a_share_of_all_that_were_asked() -> None:
-    """Two answered, two lost."""
+def test_loss_ratio_is_lost_datagrams_over_all_requests() -> None:
+    """Check two answered and two lost requests."""
     report = parse_report(TransactionsReport, changed(DONE, lost=2))
     assert Metrics(transaction_metrics(rr(protocol="udp"), report))["loss_ratio"].value == 0.5
 
@@ -145,14 +145,14 @@ def test_lost_datagrams_are_a_share_of_all_that_were_asked() -> None:
 @pytest.mark.parametrize(
     "text", ["", "ready", "{}", DONE.replace('"lost":0,', ""), DONE.replace("2", "-2", 1)]
 )
-def test_what_is_no_report_is_refused(text: str) -> None:
-    """With what is wrong about it."""
+def test_malformed_round_trip_report_is_refused(text: str) -> None:
+    """Name the error."""
     with pytest.raises(Malformed):
         parse_report(TransactionsReport, text)
 
 
-def test_an_end_that_was_held_up_is_said() -> None:
-    """By so many requests, or by how late they left."""
+def test_stalled_end_gives_a_warning() -> None:
+    """Use unsent requests, or the lateness of sent ones."""
     (unsent,) = transaction_warnings(rr(), parse_report(TransactionsReport, changed(DONE, unsent=2)))
     assert unsent == RequestsUnsent(machine="near", unsent=2, intended=4)
     late = {
@@ -168,8 +168,8 @@ def test_an_end_that_was_held_up_is_said() -> None:
     assert ping_warnings(ping(), parse_report(ProbesReport, SEEN)) == ()
 
 
-def test_a_load_that_was_done_was_the_limit_and_else_the_waiting() -> None:
-    """Where no thread and no CPU is known to be busy."""
+def test_completed_offered_load_is_the_limit_and_without_one_the_limit_is_waiting() -> None:
+    """Require that no thread and no CPU is known to be busy."""
     report = parse_report(TransactionsReport, DONE)
     asked = judge(rr(per_second=2), report, {}, {})
     assert asked is not None
@@ -181,8 +181,8 @@ def test_a_load_that_was_done_was_the_limit_and_else_the_waiting() -> None:
     assert (free.limit, free.seen) == (Limit.WAITING, (OneRequestEach(connections=3, mean_ns=20.5),))
 
 
-def test_a_median_round_trip_is_split_into_emulated_delays_and_the_rest() -> None:
-    """10 ms there and 20 ms back on one link, and 1 ms each way on another."""
+def test_median_round_trip_is_split_into_emulated_delays_and_the_rest() -> None:
+    """Check 10 ms and 20 ms on one link, and 1 ms each way on another."""
     text = """
 lab:
   machines: {a: {kind: netns}, r: {kind: netns, forward: route}, b: {kind: netns}}

@@ -1,4 +1,4 @@
-"""Searches on hosts that are stalled in nearly every trial, and devices that change during a search."""
+"""Searches on hosts that stall in nearly every trial, and devices that change during a search."""
 
 from dataclasses import replace
 
@@ -43,8 +43,8 @@ def strategy_of(name: str, goal: Goal) -> Strategy:
 
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("name", ["bisect", "mlr", "fast"])
-def test_figures_are_in_their_order_whatever_disturbs(name: str, host: str) -> None:
-    """lower < upper, robust <= upper, strict <= the higher of robust and lower; after any number of trials."""
+def test_rate_bounds_stay_ordered_under_any_disturbance(name: str, host: str) -> None:
+    """After any trial, keep lower < upper, robust <= upper, and strict <= the higher of robust and lower."""
     strategy = strategy_of(name, GOAL)
     for seed in range(max(1, SEEDS // 20)):
         results = results_of(strategy, HOSTS[host], seed)
@@ -59,8 +59,8 @@ def test_figures_are_in_their_order_whatever_disturbs(name: str, host: str) -> N
 
 
 @pytest.mark.parametrize("host", ["often", "always", "sender", "long"])
-def test_bisection_is_not_sent_into_the_wrong_half_by_stalls(host: str) -> None:
-    """Single searches of a bucket on a host that is held up in nearly every trial: within 3 % in each seed."""
+def test_stalls_do_not_mislead_bisection(host: str) -> None:
+    """Stay within 3 % for each seed on a host that stalls in nearly every trial."""
     device = replace(HOSTS[host], detected_ratio=1)
     strategy = Bisect(GOAL, searches=1)
     for seed in range(max(10, SEEDS // 4)):
@@ -84,8 +84,8 @@ def trial(fps: float, *, lost: int = 0, unsent: int = 0, held_ms: int = 0, calm_
     )
 
 
-def test_loss_that_the_host_explains_is_cleared_where_nothing_was_lost_while_it_was_calm() -> None:
-    """50 ms at 50 kframe/s explain 5000 frames; what was lost of the 40 000 that no stall touched is the device's."""
+def test_loss_explained_by_stalls_is_excused_if_undisturbed_frames_meet_the_loss_goal() -> None:
+    """Excuse 5000 lost frames by a stall of 50 ms at 50 kframe/s, but no losses among 40 000 undisturbed frames."""
     stalled = trial(50_000, lost=2_500, held_ms=50)
     assert cleared(stalled, [stalled], GOAL).lost_frames == 0
     stray = replace(stalled, calm_lost_frames=4)
@@ -103,7 +103,7 @@ def test_loss_that_the_host_explains_is_cleared_where_nothing_was_lost_while_it_
 
 
 def filling(*, offered: int, lost: int, late: int, steady: Steady, held_ms: float, calm: bool) -> LoadResult:
-    """Return a trial of 26 006 frames/s that filled the queue of a shaper of 25 000: measured figures."""
+    """Return a trial at 26 006 frames/s that filled the queue of a shaper of 25 000: measured figures."""
     return LoadResult(
         intended_fps=26_006.4,
         duration_ns=NS_PER_S,
@@ -126,16 +126,14 @@ STALLED = filling(
 )
 
 
-def test_what_filled_a_queue_is_not_excused_by_the_few_frames_that_a_stall_explains() -> None:
-    """7 frames were lost, and 988 are missing at the limit: 0.6 ms explain the former only, so the trial decides."""
+def test_full_queue_is_not_excused_by_a_short_stall() -> None:
+    """Excuse 7 lost frames by 0.6 ms, not 988 missing at the limit."""
     assert settle([NEARLY_CALM], GOAL).rerun is None
     assert settle([NEARLY_CALM], GOAL).readings[0].loss_ratio == pytest.approx(0.0388, abs=1e-4)
 
 
-def test_a_device_that_forwarded_what_it_does_at_its_limit_was_at_its_limit_whatever_held_up_the_host() -> (
-    None
-):
-    """Three trials, stalls that explain what is missing, and no loss: the load is 4 % too high all the same."""
+def test_device_at_its_limit_in_steady_state_is_recognised_despite_stalls() -> None:
+    """Check a load 4 % too high in three trials, with stalls and without loss."""
     overload = replace(
         filling(offered=32_850, lost=6852, late=1000, steady=Steady(0.98, 32_193, 24_498), held_ms=0, calm=True),
         intended_fps=32_850.0, intended_frames=32_850,
@@ -156,10 +154,8 @@ LOSSY = {
 
 @pytest.mark.parametrize("device", LOSSY)
 @pytest.mark.parametrize("name", ["bisect", "mlr", "fast"])
-def test_a_device_that_loses_frames_is_not_excused_by_a_host_that_stalls_all_the_time(
-    name: str, device: str
-) -> None:
-    """Stalls take 3 to 10 % of the time and would explain twice that loss; no load is found to pass."""
+def test_lossy_device_is_not_excused_by_constant_stalls(name: str, device: str) -> None:
+    """Let stalls of 3 to 10 % of the time explain no loss in every trial."""
     strategy = strategy_of(name, GOAL)
     for seed in range(max(3, SEEDS // 13)):
         found = strategy.conclude(results_of(strategy, LOSSY[device], seed))
@@ -167,8 +163,8 @@ def test_a_device_that_loses_frames_is_not_excused_by_a_host_that_stalls_all_the
 
 
 @pytest.mark.parametrize("name", ["bisect", "mlr", "fast"])
-def test_loss_that_begins_below_capacity_is_not_taken_for_the_hosts(name: str) -> None:
-    """Ten times less loss each 2 % below capacity: 1e-4 at 96 %. No load that is 1.5 % above that is taken to pass."""
+def test_loss_below_capacity_is_not_attributed_to_the_host(name: str) -> None:
+    """Check ten times less loss each 2 % below capacity: 1e-4 at 96 %."""
     strategy = strategy_of(name, GOAL)
     device = replace(HOSTS["always"], onset_ratio=0.02)
     for seed in range(max(3, SEEDS // 13)):
@@ -176,24 +172,24 @@ def test_loss_that_begins_below_capacity_is_not_taken_for_the_hosts(name: str) -
         assert (found.lower_fps or 0.0) <= 0.96 * 1.015 * CAPACITY_FPS, (seed, found)
 
 
-def test_a_start_below_capacity_is_not_left_for_the_lower_half_because_of_stalls() -> None:
-    """The first load is half of what the device can do, and every trial is disturbed: the rate is found."""
+def test_search_that_starts_below_capacity_finds_the_rate_despite_stalls() -> None:
+    """Start at half of the capacity, with every trial disturbed."""
     strategy = Bisect(GOAL, start_fps=CAPACITY_FPS / 2, searches=1)
     for seed in range(max(10, SEEDS // 4)):
         found = strategy.conclude(results_of(strategy, HOSTS["always"], seed))
         assert found.robust_fps == pytest.approx(CAPACITY_FPS, rel=0.03), (seed, found)
 
 
-def test_frames_that_a_stall_kept_back_are_no_limit_of_the_generator() -> None:
-    """Unless it never sent that load: then it may be its limit."""
+def test_frames_unsent_because_of_a_stall_do_not_count_as_a_generator_limit() -> None:
+    """Require that the load was sent before."""
     stalled, sent = trial(50_000, unsent=1_000, held_ms=50), trial(60_000)
     assert cleared(stalled, [sent, stalled], GOAL).short_ratio == 0
     assert cleared(stalled, [stalled], GOAL).short_ratio == 0.02
 
 
 @pytest.mark.parametrize("name", ["bisect", "mlr", "fast"])
-def test_a_load_of_which_half_was_held_up_counts_as_what_was_sent(name: str) -> None:
-    """Bursts of 60 kframe/s for half of the time pass a device of 50: that is no 60, and no rate is above 50."""
+def test_load_of_a_trial_that_was_stalled_half_the_time_is_the_load_that_was_sent(name: str) -> None:
+    """Exclude bursts of 60 kframe/s for half of the time through a device of 50."""
     strategy, results = strategy_of(name, GOAL), list[LoadResult]()
     while isinstance(asked := strategy.propose(results), LoadTrial):
         results.append(in_bursts(asked))
@@ -203,7 +199,7 @@ def test_a_load_of_which_half_was_held_up_counts_as_what_was_sent(name: str) -> 
 
 
 def in_bursts(asked: LoadTrial) -> LoadResult:
-    """Return a trial whose sender was held up for half of the time, through a shaper that forgives short bursts."""
+    """Return a trial whose sender was stalled half of the time, through a shaper that allows short bursts."""
     seconds = asked.duration_ns / NS_PER_S
     intended = round(asked.intended_fps * seconds)
     offered = intended // 2
@@ -216,8 +212,8 @@ def in_bursts(asked: LoadTrial) -> LoadResult:
     )  # fmt: skip
 
 
-def test_loads_that_were_never_seen_undisturbed_are_counted() -> None:
-    """A trial and its two re-runs, all perturbed: one load, decided without what the host explains."""
+def test_loads_without_an_undisturbed_trial_are_counted() -> None:
+    """Count a load with a trial and two reruns, all perturbed."""
     overload, stalled = trial(200_000, lost=100_000), trial(50_000, lost=2_500, held_ms=50)
     ledger = settle([overload, stalled, stalled, stalled], GOAL)
     assert ledger.disturbed == 1
@@ -226,8 +222,8 @@ def test_loads_that_were_never_seen_undisturbed_are_counted() -> None:
     assert Bisect(GOAL, start_fps=200_000).conclude([overload, *[stalled] * 3]).disturbed_loads == 1
 
 
-def test_short_stalls_that_explain_the_whole_loss_are_reason_enough_to_run_again() -> None:
-    """0.8 ms explain 80 frames at 50 kframe/s: a loss of 24 is run again though no stall was long, 500 decide."""
+def test_short_stalls_that_explain_the_whole_loss_cause_a_rerun() -> None:
+    """Rerun a loss of 24 if 0.8 ms explain 80 frames; accept a loss of 500."""
     short = replace(trial(50_000, lost=24, held_ms=1), held_ns=800_000, perturbations=())
     assert settle([short], GOAL).rerun is not None
     assert settle([replace(short, forwarded_frames=49_500)], GOAL).rerun is None
@@ -235,7 +231,7 @@ def test_short_stalls_that_explain_the_whole_loss_are_reason_enough_to_run_again
 
 
 def part_of_trial(fps: float, share: float, *, unsent_ratio: float = 0.0) -> LoadResult:
-    """Return a trial of a second that forwarded a share of what was sent."""
+    """Return a trial of a second that forwarded a share of the sent frames."""
     offered = round(fps * (1 - unsent_ratio))
     return LoadResult(
         intended_fps=fps, duration_ns=NS_PER_S, intended_frames=round(fps), offered_frames=offered,
@@ -243,8 +239,8 @@ def part_of_trial(fps: float, share: float, *, unsent_ratio: float = 0.0) -> Loa
     )  # fmt: skip
 
 
-def test_a_shaper_that_halves_meanwhile_is_known_by_loads_that_are_about_the_same() -> None:
-    """Measured: 0.98 to 1.00 of 51 000 frames/s passed in the first three seconds, and half of them after."""
+def test_shaper_that_halves_its_rate_is_detected_at_equal_loads() -> None:
+    """Use measured data: 51 000 frames/s pass for three seconds, half of them afterwards."""
     first = [part_of_trial(fps, share) for fps, share in ((50_813, 0.99), (51_993, 0.979), (51_132, 1.0))]
     after = [part_of_trial(fps, share) for fps, share in ((51_114, 0.5), (51_114, 0.49), (50_813, 0.513))]
     other = [part_of_trial(5e6, 0.08), part_of_trial(1000, 1.0)]
@@ -255,8 +251,8 @@ def test_a_shaper_that_halves_meanwhile_is_known_by_loads_that_are_about_the_sam
     assert find_change([*after, *first]) is not None, "nor is one that forwards more in the end the same"
 
 
-def test_a_device_that_stays_the_same_has_not_changed_however_its_trials_scatter() -> None:
-    """One bad trial among good ones, a loss of a tenth, and a sender that was held up are no change."""
+def test_variation_between_trials_of_a_constant_device_is_not_reported_as_a_change() -> None:
+    """Ignore one bad trial, a loss of a tenth, and a stalled sender."""
     good, bad, less = part_of_trial(50_000, 1.0), part_of_trial(50_000, 0.5), part_of_trial(50_000, 0.9)
     for results in (
         [good, bad, good, good, bad, bad, good],

@@ -1,4 +1,4 @@
-"""The fast search on simulated devices: how near, how soon, how steady; queues are not taken for capacity."""
+"""The fast search on simulated devices: accuracy, duration, variation; queues do not count as capacity."""
 
 import statistics
 from functools import cache
@@ -34,12 +34,12 @@ TRUTH_FPS = CAPACITY_FPS / (1 - GOAL.loss_ratio)
 
 @cache
 def founds(device: Device, seeds: int = SEEDS) -> list[Found]:
-    """Return what the fast search finds with each seed."""
+    """Return the results of the fast search for each seed."""
     return [search(Fast(GOAL), device, seed) for seed in range(seeds)]
 
 
 def rate(found: Found) -> float:
-    """Return the rate, which must be there."""
+    """Return the rate, which must exist."""
     assert found.robust_fps is not None
     return found.robust_fps
 
@@ -50,8 +50,8 @@ def variation(rates: list[float]) -> float:
 
 
 @pytest.mark.parametrize("device", [CLEAN, NOISY, STALLING], ids=["clean", "noisy", "stalling"])
-def test_it_needs_ten_seconds_at_most_and_half_of_mlr_with_equal_goals(device: Device) -> None:
-    """The median time over seeds, overhead of 50 ms per trial included; of MLRsearch, which is slow, over fewer."""
+def test_fast_search_needs_at_most_10_s_and_half_the_time_of_mlr(device: Device) -> None:
+    """Include 50 ms of overhead per trial; use fewer seeds for MLRsearch, which is slow."""
     ours = statistics.median(found.spent_ns for found in founds(device))
     theirs = statistics.median(search(Mlr(goal=GOAL), device, seed).spent_ns for seed in range(SEEDS // 4))
     assert ours <= 10 * NS_PER_S
@@ -59,23 +59,23 @@ def test_it_needs_ten_seconds_at_most_and_half_of_mlr_with_equal_goals(device: D
 
 
 @pytest.mark.parametrize("capacity_fps", [17_000, 20_333, 21_500, 23_000, 24_567, 25_000, 28_000, 45_000])
-def test_a_slow_device_is_found_in_few_trials_whatever_its_rate(capacity_fps: int) -> None:
-    """Loads are whole frames/s: no trial may miss the frames that decide by one, and be run for ever."""
+def test_slow_device_is_found_in_few_trials_at_any_rate(capacity_fps: int) -> None:
+    """Use whole frames/s, so that no trial misses the decision by one frame."""
     found = search(Fast(goal_for(capacity_fps)), Device(capacity_fps=capacity_fps), 1)
     assert found.complete
     assert found.trials <= 15
     assert capacity_fps < 21_000 or found.spent_ns <= 10 * NS_PER_S
 
 
-def test_it_scatters_by_half_a_percent_at_most_when_the_capacity_scatters_by_one() -> None:
-    """Coefficient of variation of the found rate over seeds."""
+def test_found_rate_varies_by_at_most_half_a_percent_if_the_capacity_varies_by_1_percent() -> None:
+    """Compute the coefficient of variation over seeds."""
     found = founds(NOISY)
     assert all(each.complete for each in found)
     assert variation([rate(each) for each in found]) <= 0.005
 
 
-def test_its_interval_holds_the_truth_as_often_as_it_says() -> None:
-    """95 % nominal; with 40 seeds chance alone brings it below 88 % once in twenty times."""
+def test_confidence_interval_contains_the_true_rate_at_the_nominal_frequency() -> None:
+    """Expect 95 %; chance gives below 88 % with 40 seeds once in twenty times."""
     held = 0
     for found in founds(NOISY):
         assert found.interval_fps is not None
@@ -83,23 +83,23 @@ def test_its_interval_holds_the_truth_as_often_as_it_says() -> None:
     assert held / SEEDS >= 0.88
 
 
-def test_stalls_of_the_host_never_move_it_by_a_percent() -> None:
-    """5 ms at 0.2 per second, of which one in twenty goes unnoticed: every run is within 1 % of the truth."""
+def test_host_stalls_change_the_found_rate_by_less_than_1_percent() -> None:
+    """Check stalls of 5 ms at 0.2 per second, one in twenty of which is unnoticed."""
     found = founds(STALLING, seeds=max(SEEDS, 100))
     assert all(each.complete for each in found)
     assert max(abs(rate(each) / TRUTH_FPS - 1) for each in found) <= 0.01
     assert any(each.perturbed_trials for each in found)
 
 
-def test_frequent_stalls_on_a_noisy_device_do_not_move_it_far() -> None:
-    """Ten times as many stalls, and noise: still complete, and the mean within half a percent."""
+def test_frequent_stalls_on_a_noisy_device_change_the_mean_rate_by_half_a_percent_at_most() -> None:
+    """Check ten times as many stalls with noise."""
     device = Device(capacity_fps=CAPACITY_FPS, noise_ratio=0.01, stalls_per_s=2.0)
     found = founds(device, seeds=10)
     assert statistics.fmean(rate(each) for each in found) == pytest.approx(TRUTH_FPS, rel=0.005)
 
 
-def test_a_clean_device_is_bracketed_by_trials_within_the_width() -> None:
-    """The bounds are loads at which trials were run, and the rate lies between them."""
+def test_deterministic_device_is_bracketed_by_trials_within_the_width() -> None:
+    """Use loads of trials as bounds."""
     results = results_of(Fast(GOAL), CLEAN, 1)
     found = Fast(GOAL).conclude(results)
     assert found.lower_fps is not None
@@ -111,8 +111,8 @@ def test_a_clean_device_is_bracketed_by_trials_within_the_width() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_no_load_passes_on_fewer_than_ten_expected_losses(seed: int) -> None:
-    """A lower bound stands on trials of 10/loss_ratio frames; an upper one on more losses than these may have."""
+def test_lower_bound_needs_trials_with_at_least_ten_expected_losses(seed: int) -> None:
+    """Require trials of 10/loss_ratio frames, and more losses for an upper bound."""
     results = results_of(Fast(GOAL), NOISY, seed)
     found = Fast(GOAL).conclude(results)
     assert max(results[at].offered_frames for at in found.lower_trials) >= 10 / GOAL.loss_ratio
@@ -120,22 +120,22 @@ def test_no_load_passes_on_fewer_than_ten_expected_losses(seed: int) -> None:
 
 
 @pytest.mark.parametrize("queue_frames", [0, 64, 256, 1000, 2000])
-def test_a_queue_is_not_taken_for_capacity(queue_frames: int) -> None:
-    """1000 frames of queue are 1 % of a short trial, but no part of what is forwarded without end."""
+def test_queue_does_not_raise_the_found_rate(queue_frames: int) -> None:
+    """Exclude 1000 queued frames, 1 % of a short trial."""
     device = Device(capacity_fps=CAPACITY_FPS, queue_frames=queue_frames)
     assert rate(search(Fast(GOAL), device, 3)) == pytest.approx(TRUTH_FPS, rel=0.002)
 
 
 @pytest.mark.parametrize("livelock", [0.2, 1.0, 5.0])
-def test_a_device_that_collapses_under_overload_is_measured_below_it(livelock: float) -> None:
-    """The forwarding rate under overload is far below capacity; the search climbs back."""
+def test_device_that_collapses_under_overload_is_measured_below_overload(livelock: float) -> None:
+    """Start from the low rate under overload."""
     found = search(Fast(GOAL), Device(capacity_fps=CAPACITY_FPS, livelock=livelock), 2)
     assert found.complete
     assert rate(found) == pytest.approx(TRUTH_FPS, rel=0.01)
 
 
-def test_loss_that_begins_below_capacity_is_followed_down() -> None:
-    """1e-2 at capacity and ten times less each 2 % below it: 1e-4 is 4 % below, and forwarding never tells."""
+def test_loss_that_begins_below_capacity_lowers_the_found_rate() -> None:
+    """Find 1e-4 at 4 % below capacity, which the forwarding rate does not show."""
     device = Device(capacity_fps=CAPACITY_FPS, onset_ratio=0.02)
     for found in founds(device, seeds=10):
         assert found.complete
@@ -143,14 +143,14 @@ def test_loss_that_begins_below_capacity_is_followed_down() -> None:
         assert rate(found) == pytest.approx(0.96 * CAPACITY_FPS, rel=0.01)
 
 
-def test_a_drifting_device_is_found_near_its_mean() -> None:
-    """A tenth of a percent per second, over some seconds."""
+def test_drifting_device_is_found_near_its_mean_rate() -> None:
+    """Check a tenth of a percent per second."""
     device = Device(capacity_fps=CAPACITY_FPS, drift_ratio_per_s=0.001)
     assert rate(search(Fast(GOAL), device, 5)) == pytest.approx(TRUTH_FPS, rel=0.005)
 
 
-def test_a_generator_that_cannot_send_more_is_named() -> None:
-    """Nothing is lost, much is unsent: the bound is what the generator sent."""
+def test_slow_generator_is_named_as_the_limit() -> None:
+    """Use the sent rate as the bound, without loss."""
     device = Device(capacity_fps=CAPACITY_FPS, generator_fps=500_000)
     found = search(Fast(GOAL), device, 6)
     assert found.reason is StopReason.GENERATOR
@@ -158,8 +158,8 @@ def test_a_generator_that_cannot_send_more_is_named() -> None:
     assert f"{found.lower_fps:.0f}" in in_words(found.seen)
 
 
-def test_a_device_faster_than_the_line_is_not_given_a_rate_above_it() -> None:
-    """The highest load allowed passes, in a trial long enough to overflow any queue."""
+def test_found_rate_never_exceeds_the_line_rate() -> None:
+    """Pass the maximum load in a trial that would overflow any queue."""
     found = search(Fast(GOAL), Device(capacity_fps=2e6, generator_fps=2e6), 7)
     assert (found.reason, found.lower_fps, found.upper_fps) == (StopReason.LINE, LINE_FPS, None)
     almost = search(Fast(GOAL), Device(capacity_fps=0.998 * LINE_FPS, generator_fps=2e6), 7)
@@ -171,22 +171,22 @@ def test_a_device_faster_than_the_line_is_not_given_a_rate_above_it() -> None:
     [Device(capacity_fps=CAPACITY_FPS, loss_ratio=1e-3), Device(capacity_fps=0.0, queue_frames=0)],
     ids=["fixed-loss", "dead"],
 )
-def test_a_device_that_loses_at_every_load_has_no_lower_bound(device: Device) -> None:
-    """It ends at the lowest load allowed, and says so."""
+def test_device_that_loses_frames_at_every_load_has_no_lower_bound(device: Device) -> None:
+    """End at the minimum load."""
     found = search(Fast(GOAL), device, 8)
     assert found.reason is StopReason.NOTHING_PASSES
     assert found.lower_fps is None
     assert found.upper_fps == GOAL.min_fps
 
 
-def test_a_loss_below_the_goal_does_not_stop_it() -> None:
-    """Half of the acceptable loss at every load."""
+def test_loss_below_the_goal_does_not_end_the_search() -> None:
+    """Check half of the acceptable loss at every load."""
     device = Device(capacity_fps=CAPACITY_FPS, loss_ratio=5e-5)
     assert rate(search(Fast(GOAL), device, 9)) == pytest.approx(TRUTH_FPS, rel=0.005)
 
 
-def test_perturbed_trials_are_kept_and_run_again_as_often_as_allowed() -> None:
-    """With a stall in every trial: two re-runs each, all of them in the results."""
+def test_perturbed_trials_are_kept_and_rerun_up_to_the_limit() -> None:
+    """Check two reruns of each trial, all with stalls."""
     device = Device(capacity_fps=CAPACITY_FPS, stalls_per_s=200.0, detected_ratio=1.0)
     bench, strategy = Bench(device, 1), Fast(GOAL)
     first = strategy.propose([])
@@ -202,8 +202,8 @@ def test_perturbed_trials_are_kept_and_run_again_as_often_as_allowed() -> None:
     assert reading.result.loss_ratio == min(each.loss_ratio for each in results)
 
 
-def test_the_time_limit_leaves_partial_bounds() -> None:
-    """It stops before the limit, incomplete, with what the trials say so far."""
+def test_search_ended_by_the_time_limit_has_partial_bounds() -> None:
+    """Stop before the limit."""
     goal = goal_for(CAPACITY_FPS, limit_s=1)
     results = results_of(Fast(goal), CLEAN, 0)
     found = Fast(goal).conclude(results)
@@ -213,16 +213,16 @@ def test_the_time_limit_leaves_partial_bounds() -> None:
     assert rate(found) == pytest.approx(TRUTH_FPS, rel=0.01)
 
 
-def test_zero_loss_is_refused_with_a_way_out() -> None:
-    """No number of frames shows that none will ever be lost."""
+def test_zero_loss_goal_is_refused_with_alternatives() -> None:
+    """Explain that no number of frames proves zero loss."""
     goal = Goal(loss_ratio=0.0, relative_width=0.01, min_fps=1.0, max_fps=2.0)
-    with pytest.raises(ValueError, match="take bisect or mlr"):
+    with pytest.raises(ValueError, match="use bisect or mlr"):
         Fast(goal)
 
 
 NAMES = ["bisect", "mlr", "fast"]
 FAST_FPS = 2e6
-"""Of a generator that is no limit."""
+"""Rate of a generator that is not the limit."""
 
 
 def goal_of(loss_ratio: float, *, max_fps: float = 1.488e6) -> Goal:
@@ -254,10 +254,10 @@ def strategy_of(name: str, goal: Goal) -> Strategy:
     ],
 )
 @pytest.mark.parametrize("name", NAMES)
-def test_a_queue_or_a_burst_is_no_part_of_the_rate(
+def test_queue_or_burst_does_not_raise_the_found_rate(
     name: str, capacity_fps: int, queue_frames: int, burst_frames: int, loss_ratio: float
 ) -> None:
-    """Within 1 % of what the device forwards without end, or of the load that loses the goal's ratio there."""
+    """Stay within 1 % of the sustained rate, or of the load with the goal's loss."""
     device = Device(
         capacity_fps=capacity_fps,
         queue_frames=queue_frames,
@@ -272,10 +272,10 @@ def test_a_queue_or_a_burst_is_no_part_of_the_rate(
 
 @pytest.mark.parametrize("of_sender", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("burst_frames", [0, 20_000])
-def test_fast_finds_a_bucket_in_15_s_on_a_host_that_takes_50_ms_of_each_second(
+def test_fast_search_finds_a_token_bucket_in_15_s_despite_realtime_throttling(
     burst_frames: int, of_sender: float
 ) -> None:
-    """As kernels do from real-time threads that never rest: a trial of a second or more is hardly ever calm."""
+    """Check 50 ms of each second, as kernels throttle real-time threads."""
     device = Device(
         capacity_fps=100_000, queue_frames=64, burst_frames=burst_frames, generator_fps=FAST_FPS,
         stalls_per_s=1.0, stall_ns=50_000_000, sender_stalls_ratio=of_sender,
@@ -287,8 +287,8 @@ def test_fast_finds_a_bucket_in_15_s_on_a_host_that_takes_50_ms_of_each_second(
     assert statistics.median(found.spent_ns for found in founds) < 15 * NS_PER_S
 
 
-def test_a_load_that_passed_because_its_sender_was_held_up_is_no_pass() -> None:
-    """104 000 were asked for and 98 800 offered in the mean; the bucket saved up credit for the rest."""
+def test_load_that_passed_only_because_of_a_sender_stall_does_not_count() -> None:
+    """Check 104 000 intended and 98 800 offered frames through a token bucket."""
     bucket = Sustained(
         (AtLimit(fps=100_000.0, offered_fps=200_000.0, duration_ns=NS_PER_S),), burst_frames=1_000.0
     )
@@ -306,8 +306,8 @@ def test_a_load_that_passed_because_its_sender_was_held_up_is_no_pass() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_was_seen_of_queue_and_burst_is_told(name: str) -> None:
-    """A shaper with 5000 frames of queue and a burst of 2000."""
+def test_queue_size_and_burst_size_of_a_shaper_are_estimated(name: str) -> None:
+    """Check a shaper with 5000 queued frames and a burst of 2000."""
     device = Device(capacity_fps=25_000, queue_frames=5000, burst_frames=2000, generator_fps=FAST_FPS)
     found = search(strategy_of(name, goal_of(1e-3)), device, 1)
     assert found.sustained_fps == pytest.approx(25_000, rel=0.005)
@@ -316,16 +316,16 @@ def test_what_was_seen_of_queue_and_burst_is_told(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_burst_does_not_pass_for_the_line(name: str) -> None:
-    """The highest load is a fifth above the capacity: a second of it is taken up, five are not."""
+def test_load_that_passed_only_through_a_burst_is_not_taken_as_the_capacity(name: str) -> None:
+    """Overload the capacity by a fifth: the burst lasts a second, not five."""
     device = Device(capacity_fps=80_000, queue_frames=0, burst_frames=20_000, generator_fps=FAST_FPS)
     found = search(strategy_of(name, goal_of(1e-3, max_fps=96_000)), device, 1)
     assert found.reason is StopReason.NARROW
     assert rate(found) == pytest.approx(80_000, rel=0.01)
 
 
-def test_a_search_begins_again_where_a_load_had_passed_by_a_burst() -> None:
-    """Bisection from below: 120 000 passes in 200 ms before the limit is seen, and is not believed afterwards."""
+def test_search_restarts_if_a_load_passed_only_through_a_burst() -> None:
+    """Pass 120 000 in 200 ms, before the limit is known, and reject it later."""
     device = Device(capacity_fps=100_000, queue_frames=0, burst_frames=6_000, generator_fps=FAST_FPS)
     goal = Goal(loss_ratio=1e-3, relative_width=0.01, min_fps=1000.0, max_fps=1.488e6, trial_ns=NS_PER_S // 5)
     strategy = Bisect(goal, start_fps=120_000, searches=1)
@@ -335,8 +335,8 @@ def test_a_search_begins_again_where_a_load_had_passed_by_a_burst() -> None:
     assert rate(found) == pytest.approx(100_000, rel=0.01)
 
 
-def test_a_rate_above_the_sustained_one_is_marked() -> None:
-    """By more than the width, and where a burst was seen; a device without one may forward less under overload."""
+def test_rate_above_the_sustained_rate_is_marked() -> None:
+    """Require a burst, and more than the width; a device without one may slow down under overload."""
     goal = goal_of(1e-3)
     limit = AtLimit(fps=100_000.0, offered_fps=200_000.0, duration_ns=NS_PER_S)
     bucket = Sustained((limit,), burst_frames=6_000.0)
@@ -348,8 +348,8 @@ def test_a_rate_above_the_sustained_one_is_marked() -> None:
 
 @pytest.mark.parametrize("shortage_ratio", [0.0005, 0.001, 0.05, 0.5])
 @pytest.mark.parametrize("name", NAMES)
-def test_frames_that_were_never_sent_are_no_loss_of_the_device(name: str, shortage_ratio: float) -> None:
-    """A sender that leaves out a share of every load: the rate is what the device forwards all the same."""
+def test_unsent_frames_are_not_counted_as_loss(name: str, shortage_ratio: float) -> None:
+    """Check a sender that omits a share of every load."""
     device = Device(capacity_fps=100_000, shortage_ratio=shortage_ratio, generator_fps=FAST_FPS)
     found = search(strategy_of(name, goal_of(1e-4)), device, 1)
     assert found.complete
@@ -358,16 +358,16 @@ def test_frames_that_were_never_sent_are_no_loss_of_the_device(name: str, shorta
 
 @pytest.mark.parametrize("share", [0.5, 0.95, 0.999])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_generator_below_the_capacity_is_named_with_what_it_sent(name: str, share: float) -> None:
-    """The rate is a lower bound, and it is what was sent: neither less nor more."""
+def test_rate_limited_by_the_generator_equals_the_sent_rate(name: str, share: float) -> None:
+    """Give an exact lower bound."""
     device = Device(capacity_fps=100_000, generator_fps=share * 100_000)
     found = search(strategy_of(name, goal_of(1e-4)), device, 1)
     assert found.reason is StopReason.GENERATOR
     assert found.lower_fps == pytest.approx(share * 100_000, rel=0.002)
 
 
-def test_a_trial_that_the_host_held_up_does_not_raise_the_strict_figure() -> None:
-    """40 000 frames/s were asked for and 32 000 offered in the mean: the strict figure is what was offered."""
+def test_stall_in_a_trial_does_not_raise_the_strict_rate() -> None:
+    """Use 32 000 offered frames/s, not 40 000 intended."""
     held = LoadResult(
         intended_fps=40_000.0,
         duration_ns=NS_PER_S,
@@ -381,8 +381,8 @@ def test_a_trial_that_the_host_held_up_does_not_raise_the_strict_figure() -> Non
     assert strict_fps([held], goal_of(1e-4)) == pytest.approx(32_000)
 
 
-def test_short_trials_are_not_added_up_to_a_long_one() -> None:
-    """The highest load is believed when one trial of the length that the method promises has passed."""
+def test_several_short_trials_do_not_replace_a_long_trial() -> None:
+    """Require one trial of the promised length at the highest load."""
     device = Device(capacity_fps=FAST_FPS, generator_fps=FAST_FPS)
     goal = goal_of(1e-4)
     results = results_of(Fast(goal), device, 1)

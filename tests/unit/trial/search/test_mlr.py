@@ -1,4 +1,4 @@
-"""MLRsearch behind our interface, against the library itself run the way its authors mean it."""
+"""MLRsearch behind iolab's interface, compared with the library itself in its intended use."""
 
 import json
 from dataclasses import replace
@@ -31,7 +31,7 @@ GOAL = Goal(
 
 
 class Direct(AbstractMeasurer):  # type: ignore[misc]  # the library publishes no types
-    """A measurer as the library wants it: it blocks until the trial is done."""
+    """A measurer in the library's form: it blocks until the trial is done."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -71,13 +71,15 @@ def run_directly(device: Device, seed: int) -> tuple[list[LoadResult], float, fl
 
 
 UNNOTICED = replace(STALLING, detected_ratio=0.0)
-"""What the host explains of a loss is not the library's business."""
+"""Explanations of a loss by the host, which the library does not know."""
 
 
 @pytest.mark.parametrize("device", [CLEAN, NOISY, UNNOTICED], ids=["clean", "noisy", "stalling"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_it_runs_the_same_trials_as_the_library_and_finds_the_same(device: Device, seed: int) -> None:
-    """Every load, every duration, both relevant bounds and the conditional throughput are the library's."""
+def test_wrapper_runs_the_same_trials_and_finds_the_same_bounds_as_the_library(
+    device: Device, seed: int
+) -> None:
+    """Compare loads, durations, relevant bounds and conditional throughput."""
     trials, lower, upper, conditional = run_directly(device, seed)
     results = results_of(Mlr(goal=GOAL), device, seed)
     found = Mlr(goal=GOAL).conclude(results)
@@ -89,7 +91,7 @@ def test_it_runs_the_same_trials_as_the_library_and_finds_the_same(device: Devic
 
 
 def classify(results: list[LoadResult], load_fps: float) -> str:
-    """Return the class of a load by the words of draft-15: half of 5 s of full trials, short ones set aside."""
+    """Return the class of a load according to draft-15: half of 5 s of full trials, short ones excluded."""
     exceeding = sum(each.loss_ratio > 1e-4 for each in results if each.intended_fps == load_fps) * 0.5
     good = sum(each.loss_ratio <= 1e-4 for each in results if each.intended_fps == load_fps) * 0.5
     whole = max(5.0, good + exceeding)
@@ -117,8 +119,8 @@ def recorded() -> list[list[LoadResult]]:
 
 
 @pytest.mark.parametrize("at", range(6))
-def test_recorded_trials_are_classified_as_the_draft_says(at: int) -> None:
-    """After each recorded trial the bounds are the highest lower bound below the lowest upper bound, by hand."""
+def test_recorded_trials_are_classified_as_in_the_mlrsearch_draft(at: int) -> None:
+    """Compute the bounds after each recorded trial by hand."""
     results = recorded()[at]
     for count in range(1, len(results) + 1):
         seen = results[:count]
@@ -129,8 +131,8 @@ def test_recorded_trials_are_classified_as_the_draft_says(at: int) -> None:
         assert Mlr(goal=GOAL).relevant_bounds(seen) == (lower, upper)
 
 
-def test_when_nothing_passes_the_bounds_survive_the_librarys_error() -> None:
-    """The library raises and returns nothing; the upper bound at the lowest load is kept."""
+def test_bounds_are_kept_when_the_library_fails_because_no_frame_passes() -> None:
+    """Keep the upper bound at the minimum load."""
     device = Device(capacity_fps=CAPACITY_FPS, loss_ratio=0.01)
     with pytest.raises(RuntimeError, match="No lower bound"):
         run_directly(device, 1)
@@ -139,8 +141,8 @@ def test_when_nothing_passes_the_bounds_survive_the_librarys_error() -> None:
     assert found.upper_trials
 
 
-def test_a_time_limit_keeps_the_bounds_so_far() -> None:
-    """Bounds that the full duration sum has not decided yet are those of the coarser targets, and are called so."""
+def test_search_ended_by_the_time_limit_keeps_its_coarse_bounds() -> None:
+    """Use bounds of coarser targets, and name them so."""
     goal = Goal(
         loss_ratio=1e-4,
         relative_width=0.01,
@@ -158,15 +160,15 @@ def test_a_time_limit_keeps_the_bounds_so_far() -> None:
     assert "time limit of 9 s" in in_words(found.seen)
 
 
-def test_unsent_frames_are_told_from_lost_ones() -> None:
-    """The library counts both as loss; the reason says that the generator is the limit."""
+def test_unsent_frames_end_the_search_with_the_generator_as_reason() -> None:
+    """Distinguish them from losses, unlike the library."""
     found = search(Mlr(goal=GOAL), Device(capacity_fps=CAPACITY_FPS, generator_fps=4e5), 1)
     assert found.reason is StopReason.GENERATOR
     assert found.lower_fps == pytest.approx(4e5, rel=0.02)
 
 
-def test_results_of_another_goal_are_refused() -> None:
-    """Replaying them would decide on loads that were never asked for."""
+def test_results_of_a_different_goal_are_refused() -> None:
+    """Prevent decisions on loads that were never requested."""
     results = results_of(Mlr(goal=GOAL), CLEAN, 1)
     other = Goal(loss_ratio=1e-4, relative_width=0.01, min_fps=9001.0, max_fps=1e6, trial_ns=NS_PER_S // 2)
     with pytest.raises(ValueError, match="start the search again"):

@@ -1,4 +1,4 @@
-"""What every load search conforms to: known devices, partial results, resuming; bisection, trial by trial."""
+"""Requirements of every load search: known devices, partial results, resuming; bisection, trial by trial."""
 
 from dataclasses import replace
 
@@ -25,8 +25,8 @@ NAMES = sorted(strategies(goal_for(1e5)))
 
 @pytest.mark.parametrize("capacity_fps", [20_000, 100_000, 300_000])
 @pytest.mark.parametrize("name", NAMES)
-def test_token_buckets_are_found_within_half_a_percent(name: str, capacity_fps: int) -> None:
-    """Known capacities, burst of 64 frames, bounds asked for within half a percent."""
+def test_every_search_finds_token_buckets_within_half_a_percent(name: str, capacity_fps: int) -> None:
+    """Use known capacities, and a burst of 64 frames."""
     strategy = strategies(goal_for(capacity_fps, width=0.005))[name]
     found = search(strategy, Device(capacity_fps=capacity_fps, queue_frames=64), 1)
     assert found.complete
@@ -39,16 +39,16 @@ def test_token_buckets_are_found_within_half_a_percent(name: str, capacity_fps: 
 
 @pytest.mark.parametrize("device", [NOISY, STALLING], ids=["noisy", "stalling"])
 @pytest.mark.parametrize("name", NAMES)
-def test_same_seed_and_results_give_identical_decisions(name: str, device: Device) -> None:
-    """Two searches by two objects never differ, in any trial."""
+def test_equal_seeds_and_results_give_equal_decisions(name: str, device: Device) -> None:
+    """Compare two objects, in any trial."""
     goal = goal_for(CAPACITY_FPS)
     first, second = (results_of(strategies(goal)[name], device, 11) for _ in range(2))
     assert first == second
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_interrupting_after_any_trial_leaves_valid_bounds(name: str) -> None:
-    """Lower below upper, both at loads that were run, and incomplete until the end."""
+def test_interruption_after_any_trial_leaves_valid_bounds(name: str) -> None:
+    """Keep lower below upper, at loads of trials, and incomplete until the end."""
     goal = goal_for(CAPACITY_FPS)
     strategy = strategies(goal)[name]
     results = results_of(strategy, NOISY, 12)
@@ -62,8 +62,8 @@ def test_interrupting_after_any_trial_leaves_valid_bounds(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_resuming_from_stored_results_goes_on_identically(name: str) -> None:
-    """At every place: the proposal from the stored results is the trial that was run next."""
+def test_resumed_search_continues_identically(name: str) -> None:
+    """Compare each proposal with the next trial of the original search."""
     goal = goal_for(CAPACITY_FPS)
     results = results_of(strategies(goal)[name], STALLING, 13)
     for count, result in enumerate(results):
@@ -72,8 +72,8 @@ def test_resuming_from_stored_results_goes_on_identically(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_strict_figure_counts_every_trial(name: str) -> None:
-    """It is the highest load below the lowest at which any trial failed, perturbed ones included."""
+def test_strict_rate_counts_every_trial(name: str) -> None:
+    """Use the highest load below the lowest failed one, perturbed trials included."""
     goal = goal_for(CAPACITY_FPS)
     results = results_of(strategies(goal)[name], STALLING, 14)
     strict = strategies(goal)[name].conclude(results).strict_fps
@@ -82,8 +82,8 @@ def test_the_strict_figure_counts_every_trial(name: str) -> None:
     assert strict == max(below, default=None)
 
 
-def test_one_perturbed_failure_lowers_the_strict_figure_but_not_the_bounds() -> None:
-    """A stall at half of the capacity: the strict figure falls below it, the robust one stays."""
+def test_perturbed_failure_lowers_the_strict_rate_but_not_the_bounds() -> None:
+    """Check a stall at half of the capacity."""
     goal = goal_for(CAPACITY_FPS)
     results = results_of(Fast(goal), Device(capacity_fps=CAPACITY_FPS), 15)
     calm = Fast(goal).conclude(results)
@@ -98,8 +98,8 @@ def test_one_perturbed_failure_lowers_the_strict_figure_but_not_the_bounds() -> 
     assert Fast(goal).conclude(seen).lower_fps == calm.lower_fps
 
 
-def test_frames_are_lost_unsent_or_forwarded() -> None:
-    """The ratios of a trial: unsent of intended, lost of offered."""
+def test_unsent_ratio_refers_to_intended_frames_and_loss_ratio_to_offered_frames() -> None:
+    """Compute both ratios of one trial."""
     result = LoadResult(
         intended_fps=1000.0, duration_ns=10**9, intended_frames=1000, offered_frames=800, forwarded_frames=600
     )
@@ -108,8 +108,8 @@ def test_frames_are_lost_unsent_or_forwarded() -> None:
     assert (result.offered_fps, result.forwarded_fps) == (800.0, 600.0)
 
 
-def test_every_wrong_word_of_a_goal_is_told_at_once() -> None:
-    """Loss, width, loads, duration and re-runs, in one message."""
+def test_all_invalid_values_of_a_goal_are_reported_at_once() -> None:
+    """Check loss, width, loads, duration and reruns in one message."""
     with pytest.raises(ValueError, match="loss_ratio 2") as caught:
         Goal(loss_ratio=2, relative_width=0, min_fps=5, max_fps=4, trial_ns=0, reruns=-1)
     assert str(caught.value).count(";") == 4
@@ -119,7 +119,7 @@ GOAL = Goal(loss_ratio=1e-4, relative_width=0.1, min_fps=10.0, max_fps=1600.0, r
 
 
 def answer(trial: LoadTrial, lost: int) -> LoadResult:
-    """Return a trial of 100 000 frames with so many lost."""
+    """Return a trial of 100 000 frames with that many lost."""
     return LoadResult(
         intended_fps=trial.intended_fps,
         duration_ns=trial.duration_ns,
@@ -130,7 +130,7 @@ def answer(trial: LoadTrial, lost: int) -> LoadResult:
 
 
 def walk(strategy: Bisect, losses: list[int]) -> list[float]:
-    """Return the loads tried while trials lose so many frames each."""
+    """Return the tried loads, given the lost frames of each trial."""
     results: list[LoadResult] = []
     for lost in losses:
         trial = strategy.propose(results)
@@ -139,26 +139,26 @@ def walk(strategy: Bisect, losses: list[int]) -> list[float]:
     return [result.intended_fps for result in results]
 
 
-def test_it_halves_on_loss_and_goes_half_way_up_without() -> None:
-    """Start at 1000; loss at 1000 and 500; then half-way up from 250 to 500, and half-way to 1600 when all is well."""
+def test_bisection_halves_the_load_on_loss_and_moves_half_way_up_without_loss() -> None:
+    """Start at 1000; after losses at 1000 and 500, go from 250 half-way to 500."""
     assert walk(Bisect(GOAL, start_fps=1000), [500, 500, 0, 0, 500]) == [1000, 500, 250, 375, 437.5]
     assert walk(Bisect(GOAL, start_fps=1000), [0, 0, 500]) == [1000, 1300, 1450]
 
 
-def test_a_loss_equal_to_the_goal_is_one_too_many() -> None:
-    """The study halves on loss of 0.01 % or more: 10 of 100 000 fail, 9 pass."""
+def test_load_whose_loss_equals_the_goal_fails() -> None:
+    """Fail 10 of 100 000 at a goal of 0.01 %; pass 9."""
     assert walk(Bisect(GOAL, start_fps=1000), [10, 0]) == [1000, 500]
     assert walk(Bisect(GOAL, start_fps=1000), [9, 0]) == [1000, 1300]
 
 
-def test_the_mean_of_several_trials_decides() -> None:
-    """Two trials of 0 and 18 lost frames pass together, of 0 and 22 they fail."""
+def test_bisection_decides_by_the_mean_loss_of_several_trials() -> None:
+    """Pass 0 and 18 lost frames together; fail 0 and 22."""
     assert walk(Bisect(GOAL, start_fps=1000, trials=2), [0, 18, 0]) == [1000, 1000, 1300]
     assert walk(Bisect(GOAL, start_fps=1000, trials=2), [0, 22, 0]) == [1000, 1000, 500]
 
 
-def test_whole_searches_are_repeated_and_spread() -> None:
-    """Three searches, each from the start; the rate is their mean, and the interval Student's."""
+def test_repeated_bisections_give_a_mean_rate_with_an_interval() -> None:
+    """Run three searches from the start, with Student's interval."""
     goal = goal_for(CAPACITY_FPS)
     results = results_of(Bisect(goal), NOISY, 1)
     found = Bisect(goal).conclude(results)
@@ -179,6 +179,6 @@ def test_whole_searches_are_repeated_and_spread() -> None:
         (Device(capacity_fps=3e5), StopReason.NARROW),
     ],
 )
-def test_it_says_what_ended_it(device: Device, reason: StopReason) -> None:
-    """The line, the generator, the lowest load, or the width."""
+def test_bisection_states_the_reason_for_its_end(device: Device, reason: StopReason) -> None:
+    """Check the line, the generator, the minimum load, and the width."""
     assert search(Bisect(goal_for(3e5), searches=1), device, 2).reason is reason

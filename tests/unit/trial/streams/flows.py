@@ -1,4 +1,4 @@
-"""A stream as it is when nothing is wrong with it, to be changed by tests."""
+"""An undisturbed stream, modified by tests."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ TCP = Connections(
 
 
 def flow(**changes: Any) -> FlowSeen:
-    """Return a TCP flow of 1 s at 10 Gbit/s, changed."""
+    """Return a TCP flow of 1 s at 10 Gbit/s with changes."""
     usual: dict[str, Any] = {
         "name": "near->far", "protocol": "tcp", "source": "near", "target": "far", "duration_ns": 10**9,
         "sent_bps": 10e9, "received_bps": 10e9, "intended_bps": None, "sender": NEAR, "receiver": FAR, "tcp": TCP,
@@ -24,7 +24,7 @@ def flow(**changes: Any) -> FlowSeen:
 
 
 def datagrams(**changes: Any) -> FlowSeen:
-    """Return a UDP flow that reached 100 Mbit/s, changed."""
+    """Return a UDP flow that reached 100 Mbit/s with changes."""
     usual: dict[str, Any] = {
         "protocol": "udp", "tcp": None, "sent_bps": 100e6, "received_bps": 100e6, "intended_bps": 100e6,
         "datagrams": 10_000,
@@ -33,5 +33,5 @@ def datagrams(**changes: Any) -> FlowSeen:
 
 
 def seen(*flows: FlowSeen, **changes: Any) -> StreamSeen:
-    """Return a trial of these flows, or of one usual flow, changed."""
+    """Return a trial of these flows, or of one undisturbed flow, with changes."""
     return replace(StreamSeen(flows=flows or (flow(),)), **changes)

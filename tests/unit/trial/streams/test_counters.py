@@ -1,4 +1,4 @@
-"""The kernel's counters and TCP's own state of a stream: CPU shares, bytes, and the window in flight."""
+"""Kernel counters and TCP state of a stream: CPU shares, bytes, and the window in flight."""
 
 from dataclasses import replace
 
@@ -49,8 +49,8 @@ def cpu(*rows: dict[str, int]) -> Reading:
     return Reading((Observation(sampler="cpu", begin_ns=0, end_ns=1, cpus=full),))
 
 
-def test_headers_are_taken_off_before_comparing() -> None:
-    """A million bytes in 100 TCP packets of 66 bytes of headers each agree exactly."""
+def test_packet_headers_are_subtracted_before_bytes_are_compared() -> None:
+    """Subtract 66 bytes for each of 100 TCP packets."""
     found = arrivals("tcp", [FLOW], counted(0, 0), counted(1_000_000 + 6600, 100))
     assert found == (Arrival("far.eth0", 1_000_000, 1_000_000),)
     assert disagreements("tcp", found) == ()
@@ -59,16 +59,16 @@ def test_headers_are_taken_off_before_comparing() -> None:
 @pytest.mark.parametrize(
     ("extra", "warned"), [(9_000, False), (11_000, True), (-9_000, False), (-11_000, True)]
 )
-def test_more_than_one_percent_apart_is_warned(extra: int, warned: bool) -> None:
-    """In either direction."""
+def test_byte_difference_of_more_than_1_percent_gives_a_warning(extra: int, warned: bool) -> None:
+    """Check both signs."""
     found = arrivals("udp", [FLOW], counted(5, 5), counted(5 + 1_000_000 + extra + 4200, 105))
     assert [warning.code for warning in disagreements("udp", found)] == (
         ["counters-disagree"] if warned else []
     )
 
 
-def test_flows_to_one_interface_are_compared_together() -> None:
-    """Two flows of half the bytes are one interface's count."""
+def test_bytes_of_flows_to_one_interface_are_compared_as_a_sum() -> None:
+    """Check two flows with half the bytes each."""
     half = replace(FLOW, delivered_bytes=500_000)
     found = arrivals("tcp", [half, half], counted(0, 0), counted(1_000_000, 0))
     assert disagreements("tcp", found) == ()
@@ -77,30 +77,30 @@ def test_flows_to_one_interface_are_compared_together() -> None:
 @pytest.mark.parametrize(
     ("loss", "counted_bytes", "unread"),
     [
-        (0.5, 1000, 0.5),  # of 1000 sent all arrived, 500 were read
-        (0.5, 750, 0.25),  # half of what was lost had arrived
+        (0.5, 1000, 0.5),  # all of 1000 sent datagrams arrived, 500 were read
+        (0.5, 750, 0.25),  # half of the lost datagrams had arrived
         (0.5, 500, 0.0),
-        (0.1, 1000, 0.1),  # a count that takes in other traffic never makes it more than all that was lost
+        (0.1, 1000, 0.1),  # a count that includes other traffic never exceeds all that was lost
         (0.5, 490, 0.0),
     ],
 )
-def test_loss_behind_the_receiving_interface_is_told_from_loss_on_the_way(
+def test_loss_behind_the_receiving_interface_is_distinguished_from_loss_in_transit(
     loss: float, counted_bytes: int, unread: float
 ) -> None:
-    """Five hundred bytes were read; the shares are of what was sent."""
+    """Check five hundred read bytes; shares are of sent ones."""
     (metric,) = unread_metric(loss, [Arrival("far.eth0", counted_bytes, 500)])
     assert metric.name == "unread_ratio"
     assert metric.value == pytest.approx(unread)
 
 
-def test_where_datagrams_were_lost_is_not_told_without_counters_or_datagrams() -> None:
-    """No figure is better than a made-up one."""
+def test_place_of_datagram_loss_is_unknown_without_counters_or_datagrams() -> None:
+    """Give no figure."""
     assert unread_metric(0.5, [Arrival("far.eth0", None, 500)]) == ()
     assert unread_metric(1.0, [Arrival("far.eth0", 500, 0)]) == ()
 
 
-def test_busy_and_stolen_time_are_shares_of_all_cpus() -> None:
-    """Two CPUs for one second each: one half busy of which a tenth was stolen, the other idle."""
+def test_cpu_busy_and_steal_time_are_shares_of_all_cpus() -> None:
+    """Check two CPUs for one second: one half busy with a tenth of it steal, the other idle."""
     before = cpu({}, {})
     after = cpu({"user": 300, "softirq": 100, "steal": 100, "idle": 500}, {"idle": 900, "iowait": 100})
     metrics = Metrics(cpu_metrics(before, after))
@@ -109,7 +109,7 @@ def test_busy_and_stolen_time_are_shares_of_all_cpus() -> None:
 
 
 def reading(at_s: int, *amounts: int, port: int = 5201) -> Reading:
-    """Return what connections to a port had in flight at a moment."""
+    """Return the bytes in flight of connections to a port at a moment."""
     sockets = tuple(
         zeros(SocketCounters, local_port=40000 + place, remote_port=port, in_flight_bytes=amount)
         for place, amount in enumerate(amounts)
@@ -124,15 +124,15 @@ def reading(at_s: int, *amounts: int, port: int = 5201) -> Reading:
     )
 
 
-def test_what_was_in_flight_in_the_warm_up_does_not_count() -> None:
-    """Two connections are added up; readings without anything in flight are before and after the stream."""
+def test_window_in_flight_excludes_the_warm_up() -> None:
+    """Add two connections; skip readings outside the stream."""
     readings = (reading(0), reading(1, 10, 10), reading(3, 1000, 500), reading(4, 2000, 500), reading(5, 0))
     (metric,) = in_flight([(NEAR, 5201, True)], {HERE: readings}, 10**9)
     assert (metric.name, metric.unit, metric.value) == ("in_flight_bytes", "byte", 2000.0)
 
 
-def test_what_drains_after_the_end_does_not_count() -> None:
-    """Nor does the connection on which the programs then talk."""
+def test_window_in_flight_excludes_draining_and_control_connections() -> None:
+    """Exclude the control connection of the programs."""
     told = [(1, 1000, 10_000), (2, 1000, 20_000), (3, 1000, 30_000), (4, 400, 30_000), (5, 10, 30_100)]
     readings = tuple(
         replace(one, observations=(replace(seen, sockets=(replace(seen.sockets[0], sent_bytes=sent),)),))
@@ -144,7 +144,7 @@ def test_what_drains_after_the_end_does_not_count() -> None:
     assert metric.value == 1000.0
 
 
-def test_nothing_is_said_where_the_kernel_tells_nothing() -> None:
-    """Neither of another server's connection."""
+def test_without_kernel_data_there_is_no_window_metric() -> None:
+    """Ignore connections of a different server."""
     assert list(in_flight([(NEAR, 5201, True)], {HERE: (reading(1, 0),)}, 10**9)) == []
     assert list(in_flight([(NEAR, 5201, True)], {HERE: (reading(1, 9, port=5202),)}, 10**9)) == []

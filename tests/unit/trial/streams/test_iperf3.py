@@ -1,4 +1,4 @@
-"""iperf3's command lines, reports and intervals, against reports that iperf3 3.12 really wrote."""
+"""iperf3's command lines, reports and intervals, against real reports of iperf3 3.12."""
 
 import json
 from pathlib import Path
@@ -28,8 +28,8 @@ def report(name: str) -> str:
     return (DATA / f"{name}.json").read_text()
 
 
-def test_every_setting_of_a_stream_reaches_the_client() -> None:
-    """Each key of the language has its iperf3 option, with bytes, bits per second and seconds."""
+def test_every_stream_setting_becomes_an_iperf3_option() -> None:
+    """Check each key with its unit."""
     measure = Stream.model_validate(
         {
             "kind": "stream",
@@ -49,16 +49,16 @@ def test_every_setting_of_a_stream_reaches_the_client() -> None:
     assert " ".join(client_argv(pair(bidir=True), measure)) == expected
 
 
-def test_the_server_serves_one_client_at_its_address() -> None:
-    """It ends by itself and listens nowhere else."""
+def test_iperf3_server_serves_one_client_at_its_address() -> None:
+    """Let it exit by itself, and listen nowhere else."""
     assert (
         " ".join(server_argv(pair(), Stream(kind="stream")))
         == "iperf3 --server --one-off --json --interval 0.1 --port 5201 --bind 198.18.9.2"
     )
 
 
-def test_both_ways_gives_two_flows_with_the_receivers_own_figures() -> None:
-    """Rates are the sums over parallel streams; the way back is reported by the other end."""
+def test_both_ways_report_gives_two_flows_with_receiver_figures() -> None:
+    """Add parallel streams; take the reverse rate from the other end."""
     there, back = flow_reports(
         pair(bidir=True),
         parse_report(report("tcp-both-ways-client")),
@@ -75,27 +75,27 @@ def test_both_ways_gives_two_flows_with_the_receivers_own_figures() -> None:
     )
 
 
-def test_an_error_that_iperf3_reports_is_told_in_its_words() -> None:
-    """A report with an error is no measurement."""
+def test_error_in_an_iperf3_report_is_quoted() -> None:
+    """Raise ValueError with iperf3's text."""
     with pytest.raises(ValueError, match="unable to connect"):
         parse_report('{"start":{},"intervals":[],"end":{},"error":"unable to connect to server"}')
 
 
 @pytest.mark.parametrize("text", ["", "iperf3: parameter error", "[]", "{}"])
-def test_what_is_no_report_is_refused(text: str) -> None:
-    """Neither silence nor other output passes for a measurement."""
+def test_malformed_iperf3_report_is_refused(text: str) -> None:
+    """Refuse empty and other output."""
     with pytest.raises(ValueError, match="report"):
         parse_report(text)
 
 
-def test_the_help_that_follows_a_wrong_option_is_not_repeated() -> None:
-    """The complaint itself is on standard error."""
-    with pytest.raises(ValueError, match="iperf3 does not take these options"):
+def test_help_text_after_a_wrong_option_is_not_quoted() -> None:
+    """Use the message on standard error."""
+    with pytest.raises(ValueError, match="iperf3 rejected its options"):
         parse_report("Usage: iperf3 [-s|-c host] [options]\n       iperf3 [-h|--help]")
 
 
-def test_rates_of_several_flows_are_summed_and_shown_apart() -> None:
-    """The total, each flow, and how fairly they shared."""
+def test_rates_of_several_flows_are_summed_and_listed_separately() -> None:
+    """Include the fairness."""
     flows = flow_reports(
         pair(bidir=True),
         parse_report(report("tcp-both-ways-client")),
@@ -112,13 +112,13 @@ def test_rates_of_several_flows_are_summed_and_shown_apart() -> None:
 @pytest.mark.parametrize(
     ("rates", "index"), [([5.0, 5.0], 1.0), ([9.0, 0.0, 0.0], 1 / 3), ([4.0, 2.0], 0.9), ([0.0, 0.0], 1.0)]
 )
-def test_jains_index_of_known_shares(rates: list[float], index: float) -> None:
-    """Equal shares give 1, one taker of n gives 1/n (Jain, Chiu, Hawe 1984)."""
+def test_jain_index_of_known_shares_is_exact(rates: list[float], index: float) -> None:
+    """Check 1 for equal shares, 1/n for one taker (Jain, Chiu, Hawe 1984)."""
     assert jain_index(rates) == pytest.approx(index)
 
 
-def test_with_a_warm_up_loss_is_of_the_datagrams_that_the_receiver_counted_after_its_own() -> None:
-    """Over a delay what is lost of the sender's warm-up counts later at the receiver, and may exceed what was sent."""
+def test_loss_after_a_warm_up_is_relative_to_the_receivers_datagrams() -> None:
+    """Allow for late losses of the sender's warm-up, which can exceed the sent datagrams."""
 
     def total(packets: int, lost: int) -> dict[str, object]:
         return {"bits_per_second": 1e6, "packets": packets, "lost_packets": lost, "jitter_ms": 0.1}
@@ -146,8 +146,8 @@ def test_with_a_warm_up_loss_is_of_the_datagrams_that_the_receiver_counted_after
     ("arrived", "lost"),
     [((0, 0, 0), 3000), ((1000, 1000, 0), 1000), ((1000, 900, 900), 0)],
 )
-def test_datagrams_sent_while_nothing_arrived_any_more_are_lost(arrived: tuple[int, ...], lost: int) -> None:
-    """The receiver knows no number after the last that it got; what is late by a queue is no loss."""
+def test_datagrams_sent_after_the_last_arrival_are_lost(arrived: tuple[int, ...], lost: int) -> None:
+    """Distinguish them from queued ones by the last received number."""
 
     def total(packets: int) -> dict[str, object]:
         return {"bits_per_second": 1e6, "packets": packets, "lost_packets": 0, "jitter_ms": 0.1}
@@ -189,7 +189,7 @@ def row(start: float, end: float, **more: object) -> dict[str, object]:
 
 
 def of(found: tuple[Series, ...], name: str) -> Series:
-    """Return the one series of a name."""
+    """Return the only series of a name."""
     (only,) = [each for each in found if each.name == name]
     return only
 
@@ -199,8 +199,8 @@ def series_of(sender: Report) -> tuple[Series, ...]:
     return tuple(interval_series("near->far", sender, told([]), 500))
 
 
-def test_a_recorded_stream_has_the_rate_of_both_ends_and_what_tcp_said() -> None:
-    """The names are those of the metrics, and the flow is in the dimensions."""
+def test_recorded_stream_becomes_series_of_both_ends() -> None:
+    """Use metric names, with the flow in the dimensions."""
     client, server = (
         parse_report((DATA / f"tcp-both-ways-{end}.json").read_text()) for end in ("client", "server")
     )
@@ -217,21 +217,21 @@ def test_a_recorded_stream_has_the_rate_of_both_ends_and_what_tcp_said() -> None
     assert of(found, "received_bps").values.mean() > 1e9
 
 
-def test_time_goes_on_after_the_warm_up() -> None:
-    """iperf3 begins again at 0 when the warm-up ends; the series does not."""
+def test_series_time_continues_after_the_warm_up() -> None:
+    """Continue after iperf3 restarts at 0."""
     found = series_of(told([row(0, 0.1, omitted=True)], [row(0, 0.1)], [row(0.1, 0.2)]))
     assert of(found, "sent_bps").at_ns.tolist() == [100_000_500, 200_000_500, 300_000_500]
     assert of(found, "sent_bps").values == pytest.approx([8e7, 8e7, 8e7])
 
 
-def test_the_crumb_of_time_at_the_end_makes_no_rate() -> None:
-    """1 MB in 0.1 ms would be 80 Gbit/s that never were."""
+def test_final_fraction_of_an_interval_gives_no_rate() -> None:
+    """Avoid 80 Gbit/s for 1 MB in 0.1 ms."""
     found = series_of(told([row(0, 0.1)], [row(0.1, 0.1001)]))
     assert of(found, "sent_bps").values == pytest.approx([8e7])
 
 
-def test_connections_of_a_flow_are_taken_together() -> None:
-    """Rates, retransmits and congestion windows are summed, round-trip times averaged."""
+def test_parallel_connections_of_a_flow_are_combined() -> None:
+    """Add rates, retransmits and congestion windows; average round-trip times."""
     ends = {"retransmits": 2, "snd_cwnd": 10_000}
     found = series_of(told([row(0, 1, rtt=100, **ends), row(0, 1, rtt=300, **ends)]))
     values = {each.name: each.values.tolist() for each in found}
@@ -240,6 +240,6 @@ def test_connections_of_a_flow_are_taken_together() -> None:
     }  # fmt: skip
 
 
-def test_what_was_not_told_has_no_series() -> None:
-    """Datagrams have no window and no round-trip time."""
+def test_values_missing_from_a_report_have_no_series() -> None:
+    """Omit window and round-trip time of datagrams."""
     assert {each.name for each in series_of(told([row(0, 1)]))} == {"sent_bps"}

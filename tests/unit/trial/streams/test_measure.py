@@ -1,4 +1,4 @@
-"""A stream trial on the fake agent, with reports that iperf3 really wrote."""
+"""A stream trial on the fake agent, with real reports of iperf3."""
 
 import json
 import math
@@ -47,13 +47,13 @@ def measured_by(agent: Agent, measure: Stream) -> Measured:
 
 
 def recorded(argv: tuple[str, ...], _netns: str | None) -> Outcome:
-    """Programs that print the recorded reports of a both-ways TCP trial."""
+    """Print the recorded reports of a both-ways TCP trial."""
     role = "server" if "--server" in argv else "client"
     return Outcome(stdout=(DATA / f"tcp-both-ways-{role}.json").read_text(), duration_ns=2_000_000_000)
 
 
-def test_a_trial_gives_metrics_commands_and_raw_reports() -> None:
-    """Rates, both programs as they were run, and everything needed to look again."""
+def test_stream_trial_gives_metrics_commands_and_raw_reports() -> None:
+    """Store everything needed for a later analysis."""
     measured = measured_by(Agent(FakeAgent(programs=recorded)), stream(direction="both-ways"))
     assert measured.metrics["received_bps"].value > 1e9
     assert [record.argv[1] for record in measured.commands] == ["--server", "--client"]
@@ -61,21 +61,21 @@ def test_a_trial_gives_metrics_commands_and_raw_reports() -> None:
     assert measured.measured_ns == 2_000_000_000
 
 
-def test_a_sender_below_the_intended_rate_is_a_stored_warning() -> None:
-    """10 Gbit/s were asked for; the recorded sender did less."""
+def test_sender_below_the_intended_rate_gives_a_warning() -> None:
+    """Check 10 Gbit/s, which the recorded sender missed."""
     measure = stream(direction="both-ways", rate="10Gbit")
     measured = measured_by(Agent(FakeAgent(programs=recorded)), measure)
     assert "sender-short" in {warning.code for warning in measured.warnings}
 
 
-def test_counters_that_cannot_be_read_are_a_stored_warning() -> None:
-    """The fake host has no interface counters: the cross-check says that it could not be made."""
+def test_unreadable_interface_counters_give_a_warning() -> None:
+    """Report that the cross-check was impossible."""
     measured = measured_by(Agent(FakeAgent(programs=recorded)), stream(direction="both-ways"))
     assert "counters-missing" in {warning.code for warning in measured.warnings}
 
 
-def test_readings_of_connections_that_an_agent_dropped_are_a_stored_warning() -> None:
-    """What ended before the oldest reading that was kept is not in the verdict."""
+def test_connection_readings_dropped_by_an_agent_give_a_warning() -> None:
+    """Report it, because early connections are missing in the verdict."""
 
     class Full(FakeAgent):
         def _series_stop(self, params: dict[str, Json]) -> Json:
@@ -92,7 +92,7 @@ NONSENSE: tuple[object, ...] = (
 
 
 def damaged(value: object, chance: Random) -> object:
-    """Return a report in which one thing, somewhere, is missing or is something else."""
+    """Return a report with one value somewhere missing or changed."""
     if isinstance(value, dict) and value:
         name = chance.choice(list(value))
         rest = {other: own for other, own in value.items() if other != name}
@@ -103,8 +103,8 @@ def damaged(value: object, chance: Random) -> object:
     return chance.choice(NONSENSE)
 
 
-def test_a_report_of_another_shape_fails_the_trial_or_leaves_finite_figures() -> None:
-    """A guest's iperf3 may write whatever it likes: text for numbers, 1e999, half of its parts."""
+def test_malformed_report_fails_the_trial_or_gives_only_finite_figures() -> None:
+    """Check text for numbers, 1e999, and missing parts."""
     chance, reasons = Random(1), []
     for _ in range(400):
 
@@ -123,22 +123,22 @@ def test_a_report_of_another_shape_fails_the_trial_or_leaves_finite_figures() ->
 
 
 @pytest.mark.parametrize("told", ["[" * 100_000, "9" * 5_000, '{"end":1e999}', '{"end":{}}', "\x00"])
-def test_what_is_hardly_json_fails_the_trial(told: str) -> None:
-    """Nested without end, longer than any number, or empty where figures should be."""
+def test_pathological_json_report_fails_the_trial(told: str) -> None:
+    """Check deep nesting, huge numbers and empty parts."""
     agent = Agent(FakeAgent(programs=lambda argv, netns: Outcome(stdout=told)))
-    with pytest.raises(TrialFailed, match="iperf3's report"):
+    with pytest.raises(TrialFailed, match="the report of iperf3"):
         measured_by(agent, stream())
 
 
-def test_an_iperf3_that_a_signal_ended_fails_the_trial_and_names_the_signal() -> None:
-    """It has no exit status then."""
+def test_iperf3_killed_by_a_signal_fails_the_trial_and_the_signal_is_named() -> None:
+    """Accept a missing exit status."""
     killed = Outcome(stdout="", exit_status=None, signal=9)
     with pytest.raises(TrialFailed, match=r"program-killed.*signal=9"):
         measured_by(Agent(FakeAgent(programs=lambda *_: killed)), stream())
 
 
-def test_an_iperf3_that_reports_an_error_fails_the_trial_with_its_words() -> None:
-    """The reason is iperf3's, not a parse error."""
+def test_iperf3_error_fails_the_trial_with_its_message() -> None:
+    """Show no parse error."""
     refused = Outcome(
         stdout='{"start":{},"intervals":[],"end":{},"error":"control socket has closed"}', exit_status=1
     )
@@ -146,8 +146,8 @@ def test_an_iperf3_that_reports_an_error_fails_the_trial_with_its_words() -> Non
         measured_by(Agent(FakeAgent(programs=lambda *_: refused)), stream())
 
 
-def test_a_receiver_that_refuses_is_told_as_not_reached() -> None:
-    """By name, address and port, with the words of the program."""
+def test_refused_connection_is_reported_as_unreachable_receiver() -> None:
+    """Name host, address and port."""
     said = "unable to connect to server: No route to host"
     refused = Outcome(stdout=json.dumps({"start": {}, "intervals": [], "end": {}, "error": said}))
     with pytest.raises(Failed) as caught:
@@ -162,8 +162,10 @@ def test_a_receiver_that_refuses_is_told_as_not_reached() -> None:
 @pytest.mark.parametrize(
     ("connected", "told"), [(False, "the receiver was not reached"), (True, "it goes on")]
 )
-def test_a_sender_that_never_had_a_connection_did_not_reach_its_receiver(connected: bool, told: str) -> None:
-    """One that had a connection is stuck for another reason."""
+def test_stuck_sender_without_a_connection_is_reported_as_unreachable_receiver(
+    connected: bool, told: str
+) -> None:
+    """Distinguish a sender that had a connection."""
 
     class Stuck(FakeAgent):
         def _process_collect(self, params: dict[str, Json]) -> Json:
@@ -184,8 +186,8 @@ def test_a_sender_that_never_had_a_connection_did_not_reach_its_receiver(connect
 
 
 @pytest.mark.parametrize(("asked", "marked"), [("bbr", set()), ("cubic", {"near", "far"})])
-def test_what_controlled_congestion_is_read_back(asked: str, marked: set[str]) -> None:
-    """The recorded reports tell that bbr did, at both senders."""
+def test_congestion_control_is_read_back_from_the_report(asked: str, marked: set[str]) -> None:
+    """Check recorded reports of bbr at both senders."""
     measured = measured_by(
         Agent(FakeAgent(programs=recorded)), stream(direction="both-ways", congestion=asked)
     )
@@ -194,16 +196,16 @@ def test_what_controlled_congestion_is_read_back(asked: str, marked: set[str]) -
     assert all((one.asked, one.seen) == (asked, "bbr") for one in found)
 
 
-def test_a_missing_iperf3_fails_the_trial_and_stops_what_ran() -> None:
-    """Nothing of a failed trial goes on running: its names can be used again."""
+def test_missing_iperf3_fails_the_trial_and_stops_the_other_programs() -> None:
+    """Allow the same process names in the next trial."""
     agent = Agent(FakeAgent(programs=lambda argv, _: Outcome() if "--server" in argv else None))
     for _ in range(2):
         with pytest.raises(TrialFailed, match="no such file"):
             measured_by(agent, stream())
 
 
-def test_an_end_that_is_lost_in_mid_trial_leaves_nothing_running_at_the_other() -> None:
-    """The next trial, with the end begun anew, is measured."""
+def test_loss_of_one_end_during_a_trial_leaves_nothing_running_at_the_other() -> None:
+    """Measure the next trial with the restarted end."""
     lab = Lab({"near": LAB.machines["near"], "far": Vm(kind="vm")}, LAB.links, {})
     topology, measure = make_topology(lab), stream(**{"from": "far", "to": "near", "direction": "both-ways"})
 
@@ -219,13 +221,13 @@ def test_an_end_that_is_lost_in_mid_trial_leaves_nothing_running_at_the_other() 
     assert conclude_stream(measure_stream(site, measure), {}).metrics["received_bps"].value > 1e9
 
 
-def test_a_client_is_not_waited_for_when_the_kernel_of_its_server_is_lost() -> None:
-    """It would go on for its whole time, and twenty seconds more; the reason is the kernel's end, not the client's."""
+def test_client_is_not_awaited_after_the_loss_of_its_servers_kernel() -> None:
+    """Report the loss of the kernel at once."""
     lab = Lab({"near": LAB.machines["near"], "far": Vm(kind="vm")}, LAB.links, {})
     far = FakeAgent(programs=recorded)
 
     class Sending(FakeAgent):
-        """Its programs do not end, and the other kernel does while they run."""
+        """An agent whose programs do not end, and whose other kernel ends while they run."""
 
         def send(self, line: str) -> None:
             if '"process.wait"' in line:
@@ -242,8 +244,8 @@ def test_a_client_is_not_waited_for_when_the_kernel_of_its_server_is_lost() -> N
     assert time.monotonic() - begin < 10
 
 
-def test_dual_means_two_pairs_and_both_ways_one() -> None:
-    """Dual has processes of its own for each direction, as iperf 2's dual test."""
+def test_direction_dual_uses_two_program_pairs_and_both_ways_uses_one() -> None:
+    """Start separate programs per direction, like iperf 2's dual test."""
     both = place_pairs(stream(direction="both-ways"), TOPOLOGY)
     dual = place_pairs(stream(direction="dual"), TOPOLOGY)
     assert [(pair.client.machine, pair.server.machine, pair.bidir) for pair in both] == [
@@ -255,8 +257,8 @@ def test_dual_means_two_pairs_and_both_ways_one() -> None:
     ]
 
 
-def test_flows_run_at_the_same_time_on_ports_of_their_own() -> None:
-    """Two flows between the same machines do not share a server."""
+def test_concurrent_flows_use_different_ports() -> None:
+    """Start a separate server for two flows between the same machines."""
     flows = [{"from": "near", "to": "far"}, {"from": "far", "to": "near"}]
     measure = Stream.model_validate({"kind": "stream", "flows": flows})
     assert [pair.tcp_port for pair in place_pairs(measure, TOPOLOGY)] == [5201, 5202]

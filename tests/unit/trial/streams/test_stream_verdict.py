@@ -1,4 +1,4 @@
-"""What limited a stream: each limit by the figures that show it; what only disturbs it is a warning."""
+"""Limits of a stream, each by the figures that show it; mere disturbances are warnings."""
 
 from dataclasses import replace
 
@@ -57,61 +57,61 @@ LOSSY = replace(TCP, resent_bytes=10**7)
         (flow(received_bps=1e9, tcp=None), Limit.UNEXPLAINED, ""),
     ],
 )  # fmt: skip
-def test_a_limit_is_named_with_its_place(one: FlowSeen, limit: Limit, place: str) -> None:
-    """One thing is wrong, and the verdict names it."""
+def test_stream_limit_is_named_with_its_location(one: FlowSeen, limit: Limit, place: str) -> None:
+    """Check one limit at a time."""
     verdict = judge(seen(one))
     assert (verdict.limit, EN.said.say_any(verdict.place)) == (limit, place)
 
 
-def test_a_shaper_of_the_lab_that_is_not_at_its_rate_is_not_the_limit() -> None:
-    """It held packets back in a burst; the sender's thread is the limit."""
+def test_shaper_of_the_lab_below_its_rate_is_not_the_limit() -> None:
+    """Blame the sender's thread if the shaper delayed only a burst."""
     idle = replace(LAB_SHAPER, passed_bps=32e6)
     assert judge(seen(flow(shapers=(idle,), sender=BUSY))).limit is Limit.THREAD
 
 
-def test_of_a_foreign_shaper_without_a_standing_queue_it_is_doubted() -> None:
-    """Its rate is not known, and it dropped nothing."""
+def test_foreign_shaper_without_a_queue_gives_a_doubtful_verdict() -> None:
+    """Doubt it, because its rate is unknown and it dropped nothing."""
     held = replace(FOREIGN_SHAPER, shaper=replace(FOREIGN_SHAPER.shaper, held_back=2000))
     assert judge(seen(flow(shapers=(held,)))).doubt == CauseUnsure(code="shaper-unknown")
 
 
-def test_more_drops_than_are_missing_may_be_of_others() -> None:
-    """The counter does not tell whose they were."""
+def test_drop_count_above_the_missing_datagrams_gives_a_doubtful_verdict() -> None:
+    """Doubt the owner of the drops."""
     verdict = judge(seen(datagrams(lost_datagrams=100, drops=(replace(RULE, frames=5000),))))
     assert (verdict.limit, bool(verdict.doubt)) == (Limit.RULE, True)
 
 
-def test_a_window_that_is_small_because_the_receiver_gets_no_cpu_is_not_the_limit() -> None:
-    """The receiver's buffer had grown; its thread waited. A buffer that may not grow is the limit all the same."""
+def test_small_window_of_a_starved_receiver_is_not_the_limit() -> None:
+    """Blame the CPU if the receiver's buffer had grown; blame a fixed buffer."""
     limited = replace(TCP, receiver_limited_ns=9 * 10**8)
     assert judge(seen(flow(tcp=limited, receiver=STARVED))).limit is Limit.CPU
     small = replace(limited, receive_buffer_bytes=8192)
     assert judge(seen(flow(tcp=small, receiver=STARVED))).limit is Limit.WINDOW
 
 
-def test_a_receiver_without_time_left_comes_before_a_sender_that_waits_for_it() -> None:
-    """Both ran all the time, and the receiver's window kept the sender back."""
+def test_saturated_receiver_takes_precedence_over_a_busy_sender() -> None:
+    """Check the receive window of two saturated threads."""
     limited = replace(TCP, receiver_limited_ns=9 * 10**8)
     verdict = judge(seen(flow(sender=BUSY, receiver=replace(FAR, run_ratio=0.99), tcp=limited)))
     assert verdict.place == AtMachine(machine="far")
 
 
-def test_a_thread_of_a_hypervisor_without_time_left_is_the_limit() -> None:
-    """No program was busy; the vhost thread was."""
+def test_saturated_hypervisor_thread_is_the_limit() -> None:
+    """Check a vhost thread without a busy program."""
     vhost = Thread("vhost 0", "guest", "dut", 1, 0.99)
     verdict = judge(seen(threads=(vhost,)))
     assert (verdict.limit, verdict.place) == (Limit.THREAD, AtMachine(machine="dut"))
 
 
-def test_cpus_that_are_all_busy_are_named_in_doubt() -> None:
-    """No single thread had all of its time."""
+def test_all_busy_cpus_are_named_with_doubt() -> None:
+    """Doubt it without a saturated thread."""
     cpus = tuple(CpuUse(cpu, 0.97, 0.3, 0.0) for cpu in (0, 1))
     verdict = judge(seen(flow(tcp=None), cpus=cpus))
     assert (verdict.limit, bool(verdict.doubt)) == (Limit.CPU, True)
 
 
-def test_of_several_flows_the_commonest_certain_limit_is_told_and_the_others_in_the_text() -> None:
-    """A both-ways trial whose way back goes through a shaper."""
+def test_most_common_certain_limit_of_several_flows_is_named_with_the_others_in_the_text() -> None:
+    """Check a both-ways trial with a shaper on the reverse path."""
     back = flow(name="far->near", source="far", target="near", shapers=(LAB_SHAPER,), received_bps=96e6)
     verdict = judge(seen(flow(tcp=None), back))
     assert (verdict.limit, verdict.place) == (Limit.SHAPER, AtPort(port="a.eth1"))
@@ -119,15 +119,15 @@ def test_of_several_flows_the_commonest_certain_limit_is_told_and_the_others_in_
     assert verdict.doubt == OtherFlows(limits=(Limited(limit="unexplained"),))
 
 
-def test_a_thread_that_waited_for_half_of_the_time_is_short_of_its_cpu_though_it_slept_too() -> None:
-    """A quota stops it for most of each period; in the rest of it the stream waits for the other end."""
+def test_thread_that_waited_half_of_the_time_is_limited_by_the_cpu_even_if_it_slept() -> None:
+    """Check a thread throttled by a CPU quota."""
     throttled = replace(NEAR, run_ratio=0.2, wait_ratio=0.63)
     verdict = judge(seen(flow(sender=throttled)))
     assert (verdict.limit, verdict.place) == (Limit.CPU, AtMachine(machine="near"))
 
 
-def test_a_guest_whose_virtual_cpu_had_no_cpu_is_short_of_it_though_its_program_seems_busy() -> None:
-    """Inside the guest the program had all of the time; outside, the virtual CPU ran for a third of it."""
+def test_guest_whose_vcpu_waited_for_a_cpu_is_limited_by_the_cpu() -> None:
+    """Ignore the full use inside the guest, if the vCPU ran for a third of the time."""
     busy = replace(NEAR, kernel="near", run_ratio=0.99)
     vcpu = Thread("near:CPU 0/TCG", GUEST, "near", None, 0.33, 0.66)
     verdict = judge(seen(flow(sender=busy), threads=(vcpu,)))
@@ -140,15 +140,15 @@ def test_a_guest_whose_virtual_cpu_had_no_cpu_is_short_of_it_though_its_program_
     assert judge(seen(flow(sender=busy), threads=(other,))).limit is Limit.THREAD
 
 
-def test_a_receiver_s_window_and_a_send_buffer_hold_a_sender_back_together() -> None:
-    """Neither for half of the time alone: one waits for the other."""
+def test_receiver_window_and_send_buffer_limit_a_sender_together() -> None:
+    """Check two causes, each for less than half of the time."""
     small = replace(TCP, receiver_limited_ns=310_000_000, buffer_limited_ns=440_000_000)
     verdict = judge(seen(flow(tcp=small, received_bps=1e6)))
     assert verdict.limit is Limit.WINDOW
 
 
-def test_a_window_that_opens_over_the_trial_is_judged_by_its_mean() -> None:
-    """At the end it is four times as large as what the stream had."""
+def test_window_that_opens_during_the_trial_is_judged_by_its_mean() -> None:
+    """Use the mean, a quarter of the final window."""
     opening = replace(
         TCP, rtt_ns=400_000_000, window_bytes=1_850_000, mean_window_bytes=450_000, mean_rtt_ns=400_000_000
     )
@@ -156,8 +156,8 @@ def test_a_window_that_opens_over_the_trial_is_judged_by_its_mean() -> None:
     assert (verdict.limit, verdict.seen[0].code) == (Limit.PATH, "congestion-window")
 
 
-def test_a_window_that_a_slow_reader_closes_is_the_reader_s_doing() -> None:
-    """Its buffer is large, and it ran and waited most of the time; where it slept, the window is the limit."""
+def test_window_closed_by_a_slow_reader_is_attributed_to_the_reader() -> None:
+    """Blame the window if the reader slept."""
     closed = replace(TCP, receiver_limited_ns=990_000_000)
     for run, wait, limit in ((0.45, 0.3, Limit.CPU), (0.8, 0.02, Limit.THREAD), (0.1, 0.05, Limit.WINDOW)):
         reader = replace(FAR, run_ratio=run, wait_ratio=wait)
@@ -168,8 +168,8 @@ def test_a_window_that_a_slow_reader_closes_is_the_reader_s_doing() -> None:
     assert judge(seen(flow(tcp=shut, receiver=half, received_bps=1e8))).limit is Limit.CPU
 
 
-def test_a_flow_that_had_what_was_asked_for_leaves_no_doubt_on_the_limit_of_another() -> None:
-    """The way back is not shaped, and reached its rate."""
+def test_flow_at_its_intended_rate_leaves_no_doubt_on_the_limit_of_another_flow() -> None:
+    """Check an unshaped reverse path at its rate."""
     shaped = flow(shapers=(LAB_SHAPER,), received_bps=96e6, intended_bps=200e6)
     back = flow(name="far->near", source="far", target="near", intended_bps=200e6, received_bps=200e6)
     verdict = judge(seen(shaped, back))
@@ -200,7 +200,7 @@ LINE = LineSeen(place="a.eth0", link="w", passed_bps=950e6, rate_bps=1e9)
         (flow(lines=(replace(LINE, rate_bps=None, passed_bytes=95, capacity_bytes=100),)), Limit.LINE, "a.eth0",
          "95 bytes of the 100 bytes"),
         (flow(lines=(replace(LINE, passed_bps=850e6),), tcp=replace(TCP, rtt_ns=411 * MS, least_rtt_ns=229 * MS)),
-         Limit.LINE, "a.eth0", "the minimum 229 ms"),
+         Limit.LINE, "a.eth0", "a minimum of 229 ms"),
         (datagrams(lost_datagrams=3500, drops=(LOST,), lines=(replace(LINE, passed_bps=2e8, arrived_frames=6900,
                    lost_frames=3500),)), Limit.LINE, "a.eth0", "lost 3500 of 6900 frames"),
         (flow(lines=(replace(LINE, passed_bps=800e6, marked_frames=400, arrived_frames=9000),)), Limit.LINE, "a.eth0",
@@ -210,27 +210,29 @@ LINE = LineSeen(place="a.eth0", link="w", passed_bps=950e6, rate_bps=1e9)
         (flow(pacers=(Passed("a.eth1", 48.9e6, 50e6),)), Limit.SHAPER, "a.eth1", "rate of 50 Mbit/s"),
         (flow(tcp=LOSSY, retransmits=41, reordering=("w",)), Limit.PATH, "emulated link w", "w reorders frames"),
     ],
-    ids=["acknowledgements", "a spent bucket", "loss by chance", "fragments", "MTU", "full", "a trace",
-         "a standing queue",
-         "a queue that overflows", "marks", "stalls", "a pacer", "overtaken frames"],
+    ids=["acknowledgements", "used up burst", "random loss", "fragments", "MTU", "full line", "rate trace",
+         "standing queue",
+         "queue overflow", "ECN marks", "stalls", "pacer", "reordered frames"],
 )  # fmt: skip
-def test_a_place_is_named_with_what_shows_it(one: FlowSeen, limit: Limit, place: str, words: str) -> None:
-    """Certain, at its place, with the figure."""
+def test_path_limit_is_named_with_place_and_figure(
+    one: FlowSeen, limit: Limit, place: str, words: str
+) -> None:
+    """Require certainty."""
     verdict = judge(seen(one))
     assert (verdict.limit, EN.said.say_any(verdict.place), verdict.doubt) == (limit, place, None)
     assert words in EN.said.say_all(verdict.seen)
 
 
-def test_a_line_that_is_half_used_is_not_the_limit() -> None:
-    """Nor is one whose round-trip time is its minimum."""
+def test_half_used_line_is_not_the_limit() -> None:
+    """Exclude a line without a queue, too."""
     idle = replace(LINE, passed_bps=500e6)
     calm = replace(TCP, rtt_ns=229 * MS, least_rtt_ns=229 * MS)
     assert judge(seen(flow(lines=(idle,)))).limit is not Limit.LINE
     assert judge(seen(flow(lines=(replace(LINE, passed_bps=850e6),), tcp=calm))).limit is not Limit.LINE
 
 
-def test_a_trace_offers_what_its_steps_carry_round_after_round() -> None:
-    """10 Mbit/s for 1 s, then 5 Mbit/s for 1 s: 1 875 000 bytes a round."""
+def test_rate_trace_capacity_repeats_its_steps() -> None:
+    """Check 1 875 000 bytes per round: 10 Mbit/s, then 5, for 1 s each."""
     line = Impairments.model_validate({"rate_trace": [["0s", "10Mbit"], ["1s", "5Mbit"], ["2s", "5Mbit"]]})
     assert capacity_bytes(line, 0, S) == 1_250_000
     assert capacity_bytes(line, S // 2, 3 * S // 2) == 625_000 + 312_500
@@ -239,15 +241,15 @@ def test_a_trace_offers_what_its_steps_carry_round_after_round() -> None:
     assert capacity_bytes(line, 0, 3 * whole) == 3 * capacity_bytes(line, 0, whole)
 
 
-def test_a_delivery_trace_offers_a_frame_at_each_moment() -> None:
-    """Five moments in 5 ms, round after round."""
+def test_delivery_trace_capacity_is_one_frame_per_delivery_time() -> None:
+    """Check five moments in 5 ms, round after round."""
     line = Impairments.model_validate({"delivery_trace": [1, 2, 3, 4, 5]})
     assert capacity_bytes(line, 0, 5 * MS) == 5 * DELIVERY_BYTES
     assert capacity_bytes(line, 5 * MS, 1000 * MS) == 995 * DELIVERY_BYTES
 
 
-def test_a_wire_that_lost_frames_too_is_not_held_to_have_reordered_them_only() -> None:
-    """Whether a segment was lost or overtaken, nobody knows then."""
+def test_reordering_link_that_also_lost_frames_gives_a_doubtful_path_limit() -> None:
+    """Doubt whether a segment was lost or overtaken."""
     small = replace(LOST, frames=1)
     verdict = judge(seen(flow(tcp=LOSSY, retransmits=900, reordering=("w",), drops=(small,))))
     assert (verdict.limit, verdict.doubt is not None) == (Limit.PATH, True)
@@ -272,8 +274,10 @@ WAITS = replace(NEAR, run_ratio=0.6, wait_ratio=0.3)
         (seen(flow(stood_ns=10**9)), "stream-stood-still", "no counter shows why"),
     ],
 )  # fmt: skip
-def test_a_disturbance_is_a_warning_that_names_it(one: StreamSeen, code: str, words: str) -> None:
-    """One thing happened; one warning tells it, with place and figure."""
+def test_each_disturbance_gives_one_warning_with_place_and_figure(
+    one: StreamSeen, code: str, words: str
+) -> None:
+    """Check one event at a time."""
     (warning,) = disturbances(one)
     assert warning.code == code
     assert words in EN.said.say(warning)
@@ -291,16 +295,16 @@ def test_a_disturbance_is_a_warning_that_names_it(one: StreamSeen, code: str, wo
         seen(gaps={"": 250_000_000}),
         seen(cpus=(CpuUse(1, 0.9, 0.1, 0.01),)),
     ],
-    ids=["calm", "a busy sender", "waiting for its own", "idle strangers", "once on one CPU", "a timeout",
-         "a late reading", "a little steal"],
+    ids=["idle host", "busy sender", "waiting for own threads", "idle foreign programs",
+         "single wait on one CPU", "retransmission timeout", "late reading", "slight steal"],
 )  # fmt: skip
-def test_an_undisturbed_stream_has_no_mark(one: StreamSeen) -> None:
-    """What limits it, or happens on calm machines too, marks nothing."""
+def test_undisturbed_stream_gives_no_warning(one: StreamSeen) -> None:
+    """Exclude limits, and normal events on idle machines."""
     assert disturbances(one) == ()
 
 
-def test_a_guest_that_waited_while_others_had_cpus_is_marked() -> None:
-    """Its own programs know nothing of it; where nobody else worked its parent is just small."""
+def test_guest_that_waited_while_foreign_programs_used_cpus_gives_a_warning() -> None:
+    """Warn only if foreign programs used the parent's CPUs."""
     vcpu = Thread("CPU 0/TCG", GUEST, "near", None, 0.6, 0.35)
     marks = disturbances(seen(threads=(vcpu,), strangers={"": 1.9}))
     assert [one.code for one in marks] == ["cpus-taken"]

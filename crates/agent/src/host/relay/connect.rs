@@ -1,4 +1,5 @@
-//! Reach the other side of a relay: connect to a unix socket, or open a terminal in raw mode. Tries until it is there.
+//! Connection to the peer of a relay: a Unix socket, or a terminal in raw mode. Attempts are repeated until
+//! the peer is available.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,18 +17,18 @@ use nix::sys::termios::{cfmakeraw, tcgetattr, tcsetattr, SetArg, Termios};
 
 use crate::kernel::sync::lock;
 
-/// The open other side; reads and writes do not wait.
+/// The open connection to the peer, in non-blocking mode.
 pub struct Line {
     descriptor: OwnedFd,
-    /// A terminal's settings from before.
+    /// Previous settings of a terminal.
     settings: Mutex<Option<Termios>>,
 }
 
 impl Line {
-    /// Put a terminal's settings back.
+    /// Restore the settings of a terminal.
     pub fn restore(&self) {
         if let Some(settings) = &*lock(&self.settings) {
-            // A terminal that has gone has no settings.
+            // Restoring the settings fails if the terminal no longer exists.
             let _ = tcsetattr(&self.descriptor, SetArg::TCSANOW, settings);
         }
     }
@@ -39,18 +40,18 @@ impl AsFd for Line {
     }
 }
 
-/// Why the other side was not reached.
+/// The reason why the peer was not reached.
 #[derive(Debug)]
 pub enum Unreached {
-    /// It never will be.
+    /// A permanent error.
     Never(Errno),
-    /// It was not there in time.
+    /// A temporary error that lasted until the deadline.
     Late(Errno),
-    /// Nobody waits for it any more.
+    /// The relay was closed in the meantime.
     Abandoned,
 }
 
-/// Try until the other side is there, at most until `deadline` or until `is_over` says so.
+/// Connect to the peer, and repeat attempts until `deadline` or until `is_over` returns true.
 pub fn reach(place: &Place, deadline: Instant, is_over: impl Fn() -> bool) -> Result<Line, Unreached> {
     loop {
         let errno = match try_once(place) {
@@ -64,12 +65,12 @@ pub fn reach(place: &Place, deadline: Instant, is_over: impl Fn() -> bool) -> Re
         if Instant::now() >= deadline {
             return Err(Unreached::Late(errno));
         }
-        // Nothing tells of a socket that begins to listen.
+        // The kernel sends no event when a socket starts to listen.
         std::thread::sleep(TRY_AGAIN.min(deadline.saturating_duration_since(Instant::now())));
     }
 }
 
-/// Whether waiting may help: nobody is there yet, or too many are.
+/// Whether a retry may succeed: the peer is not available yet, or its backlog is full.
 fn may_come(errno: Errno) -> bool {
     matches!(
         errno,
@@ -96,7 +97,7 @@ fn connect_to(path: &Path) -> nix::Result<OwnedFd> {
     if !fs::metadata(path).map_err(errno)?.file_type().is_socket() {
         return Err(Errno::ENOTSOCK);
     }
-    // Through the folder's descriptor the address is short, however long the path is.
+    // A path through the folder's descriptor is short enough for a socket address.
     let folder = File::open(path.parent().ok_or(Errno::EINVAL)?).map_err(errno)?;
     let name = path.file_name().ok_or(Errno::EINVAL)?;
     let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);

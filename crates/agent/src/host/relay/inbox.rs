@@ -1,35 +1,36 @@
-//! What comes over a relay: bytes in, messages and noise out. No I/O; the clock is an argument.
+//! Parser of the bytes that a relay receives, which returns messages and noise (all other lines). The parser does no
+//! I/O; the clock is an argument.
 
 use iolab_protocol::relay::Message;
 use iolab_protocol::{Frame, LineSplitter};
 
-/// Something that came.
+/// One received item.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// A JSON object on a line of its own.
+    /// A JSON object on a separate line.
     Message(Message),
-    /// The beginning of another line, and how many were left out before it.
+    /// The start of a line that is not a JSON object, and the number of lines discarded before it.
     Noise {
-        /// As text; bad bytes are replaced.
+        /// Text of the line; invalid bytes are replaced.
         text: String,
-        /// Lines left out.
+        /// Number of discarded lines.
         dropped: u64,
     },
 }
 
-/// Makes lines of bytes and tells messages from noise.
+/// Parser that splits bytes into lines and distinguishes messages from noise.
 pub struct Inbox {
     splitter: LineSplitter,
     gate: NoiseGate,
 }
 
 impl Inbox {
-    /// An inbox that begins at `now_ns`.
+    /// Create an inbox that starts at `now_ns`.
     pub fn new(now_ns: u64) -> Self {
         Self { splitter: LineSplitter::new(LONGEST_LINE_BYTES), gate: NoiseGate::new(now_ns) }
     }
 
-    /// Take `bytes` that came at `now_ns`.
+    /// Parse `bytes` that were received at `now_ns`.
     pub fn push(&mut self, bytes: &[u8], now_ns: u64, mut hear: impl FnMut(Heard)) {
         let gate = &mut self.gate;
         self.splitter.push(bytes, |frame| {
@@ -39,7 +40,8 @@ impl Inbox {
         });
     }
 
-    /// The line that came last, if it was not ended, and how many lines of noise were left out since the last that was passed on.
+    /// Return the last line, if it is incomplete, and the number of noise lines discarded since the last reported noise
+    /// line.
     pub fn finish(&mut self, now_ns: u64) -> (Option<Heard>, u64) {
         let rest = Frame::Line(self.splitter.take_rest());
         let heard = judge(&mut self.gate, &rest, now_ns);
@@ -65,7 +67,7 @@ fn judge(gate: &mut NoiseGate, frame: &Frame, now_ns: u64) -> Option<Heard> {
     Some(Heard::Noise { text, dropped })
 }
 
-/// Lets a bounded number of lines through and counts the others.
+/// A rate limit for noise lines that counts the discarded lines.
 struct NoiseGate {
     lines: u64,
     since_ns: u64,
@@ -77,7 +79,7 @@ impl NoiseGate {
         Self { lines: MOST_AT_ONCE, since_ns: now_ns, dropped: 0 }
     }
 
-    /// How many lines were left out before this one, if this one may pass.
+    /// Return the number of lines discarded before this one; `None` if this line is discarded too.
     fn admit(&mut self, now_ns: u64) -> Option<u64> {
         let earned = now_ns.saturating_sub(self.since_ns) / NS_PER_LINE;
         self.since_ns += earned * NS_PER_LINE;
@@ -91,12 +93,13 @@ impl NoiseGate {
     }
 }
 
-/// With the envelope of `relay.received` (at most 200 bytes) it fits into a line of the protocol.
+/// Maximum length of a line in bytes. Such a line and the envelope of `relay.received` (at most 200 bytes) fit into a
+/// line of the protocol.
 const LONGEST_LINE_BYTES: usize = 16_777_000;
 const NOISE_BYTES: usize = 4096;
-/// A kernel's last words are about a hundred lines.
+/// Burst of the rate limit in lines; a kernel panic prints about a hundred lines.
 const MOST_AT_ONCE: u64 = 256;
-/// 64 lines per second.
+/// Rate of 64 lines per second, as ns per line.
 const NS_PER_LINE: u64 = 1_000_000_000 / 64;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Whatever bytes come over a relay: what is passed on fits the protocol, no message is lost, and none comes twice.
+//! Test that for any bytes received over a relay the forwarded lines conform to the protocol, and no message is lost or
+//! duplicated.
 //!
 //! `IOLAB_CASES=1000000 cargo test --release -p iolab-agent inbox` runs a million cases.
 
@@ -19,7 +20,7 @@ fn cases() -> ProptestConfig {
     }
 }
 
-/// All that is heard of `parts`, and what is left out at the end.
+/// Return everything that is read from `parts`, and the number of lines dropped at the end.
 fn hear(parts: &[&[u8]]) -> (Vec<Heard>, u64) {
     let (mut inbox, mut all) = (Inbox::new(0), Vec::new());
     parts.iter().for_each(|part| inbox.push(part, 0, |heard| all.push(heard)));
@@ -37,7 +38,7 @@ fn noise(text: &str) -> Heard {
 }
 
 #[test]
-fn messages_are_told_from_the_kernels_words() {
+fn messages_are_distinguished_from_kernel_output() {
     let (heard, dropped) =
         hear(&[b"[ 1.0] virtio\r\n\r\n{\"id\":1}\r\n[1]\n{\"id\":2", b"}\n{\"id\":3}{}\n\xff\n{\"a"]);
     let expected = [
@@ -53,12 +54,12 @@ fn messages_are_told_from_the_kernels_words() {
 }
 
 #[test]
-fn an_object_that_lacks_only_its_line_feed_at_the_end_is_a_message() {
+fn object_without_a_final_line_feed_is_a_message() {
     assert_eq!(hear(&[b"{\"id\":1}"]).0, [message("{\"id\":1}")]);
 }
 
 #[test]
-fn a_flood_of_noise_is_counted_and_hides_no_message() {
+fn flood_of_noise_is_counted_and_hides_no_message() {
     let mut inbox = Inbox::new(0);
     let mut told = Vec::new();
     for _ in 0..1000 {
@@ -72,7 +73,7 @@ fn a_flood_of_noise_is_counted_and_hides_no_message() {
 }
 
 #[test]
-fn the_longest_message_fits_into_a_line_of_the_protocol_and_a_longer_one_is_noise() {
+fn longest_message_fits_into_a_protocol_line_and_a_longer_one_is_noise() {
     let text = format!("{{\"a\":\"{}\"}}", "x".repeat(LONGEST_LINE_BYTES - 8));
     let (heard, _) = hear(&[text.as_bytes(), b"\n"]);
     let Heard::Message(message) = heard.into_iter().next().unwrap() else { panic!("no message") };
@@ -84,7 +85,7 @@ fn the_longest_message_fits_into_a_line_of_the_protocol_and_a_longer_one_is_nois
     assert_eq!(heard, [noise(&text[..NOISE_BYTES]), super::tests::message("{}")]);
 }
 
-/// Lines as they come from guests: messages, parts of them, kernel messages, anything.
+/// Generate lines such as guests send: messages, parts of messages, kernel messages, random bytes.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let object = prop::sample::select(vec![
         "{}",
@@ -104,7 +105,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn whatever_comes_is_told_in_lines_of_the_protocol(
+    fn any_input_is_relayed_as_valid_protocol_lines(
         lines in prop::collection::vec(line(), 0..6),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
     ) {

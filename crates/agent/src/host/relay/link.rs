@@ -1,4 +1,4 @@
-//! One open relay: a thread that reads, tells and writes until one side has had enough.
+//! One open relay: a thread that receives, notifies and sends until one side closes the relay.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -30,48 +30,48 @@ pub struct Link {
 #[derive(Default)]
 struct State {
     outbox: Outbox,
-    /// The controller knows of the relay: it may be told what comes.
+    /// Whether the controller has received the relay's ID, so that it can be notified of received messages.
     begun: bool,
     closing: bool,
     ended: bool,
 }
 
-/// The one who gets what comes.
+/// The recipient of the received messages.
 pub trait Listener {
-    /// Whether it can take more now.
+    /// Whether the recipient can accept more messages now.
     fn has_room(&self) -> bool;
-    /// Tell it.
+    /// Send a notification.
     fn tell(&self, notification: Notification);
 }
 
 /// How a relay ended.
 pub struct Outcome {
-    /// Why.
+    /// Reason for the end.
     pub reason: String,
-    /// Lines of noise left out since the last that was passed on.
+    /// Number of noise lines discarded since the last reported noise line.
     pub dropped: u64,
 }
 
 impl Link {
-    /// A relay over `line`.
+    /// Create a relay over `line`.
     pub fn new(line: Line) -> io::Result<Self> {
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         Ok(Self { line, wake, state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// Begin to tell what comes.
+    /// Start to send notifications of received messages.
     pub fn begin(&self) {
         lock(&self.state).begun = true;
         self.changed.notify_all();
     }
 
-    /// Have the relay ended.
+    /// Request the end of the relay.
     pub fn close(&self) {
         lock(&self.state).closing = true;
         self.notify();
     }
 
-    /// Wait for the end, at most for `limit`.
+    /// Wait for the end of the relay, for at most `limit`. Return whether the relay has ended.
     pub fn wait_for_end(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let mut state = lock(&self.state);
@@ -82,20 +82,20 @@ impl Link {
         true
     }
 
-    /// The relay is no more: whoever waits for it learns so.
+    /// Mark the relay as ended, and wake the threads that wait for its end.
     pub fn set_ended(&self) {
         lock(&self.state).ended = true;
         self.changed.notify_all();
     }
 
-    /// Put a line behind the others.
+    /// Append a line to the outbox.
     pub fn offer(&self, line: Vec<u8>) -> Offer {
         let offer = lock(&self.state).outbox.offer(line);
         self.notify();
         offer
     }
 
-    /// Wait until a line counts as taken; false when it was not in time, and was taken back.
+    /// Wait until a line is accepted. Return false if it was not accepted within `limit` and was withdrawn.
     pub fn wait_until_taken(&self, ticket: Ticket, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let mut state = lock(&self.state);
@@ -110,7 +110,7 @@ impl Link {
         }
     }
 
-    /// Serve the relay to its end.
+    /// Serve the relay until it ends.
     pub fn serve(&self, id: &str, listener: &impl Listener) -> Outcome {
         self.wait_until_begun();
         let mut inbox = Inbox::new(now_ns());
@@ -133,7 +133,7 @@ impl Link {
         }
     }
 
-    /// Wait for something to do and do it; the reason when there will be nothing more.
+    /// Wait for an event and handle it. Return the reason as an error if the relay has ended.
     fn turn(&self, inbox: &mut Inbox, has_room: bool, tell: &impl Fn(Heard)) -> Result<(), String> {
         let (closing, writes) = {
             let state = lock(&self.state);
@@ -147,7 +147,7 @@ impl Link {
         wanted.set(PollFlags::POLLOUT, writes);
         let mut polled =
             [PollFd::new(self.line.as_fd(), wanted), PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];
-        // An interrupted poll has no events; the next turn tries again.
+        // An interrupted poll reports no events; the next turn repeats it.
         let _ = poll(&mut polled, if has_room { PollTimeout::NONE } else { LOOK_AGAIN.into() });
         let seen = polled[0].revents().unwrap_or(PollFlags::empty());
         let _ = self.wake.read();
@@ -156,7 +156,7 @@ impl Link {
         }
         if !has_room {
             if seen.intersects(PollFlags::POLLHUP | PollFlags::POLLERR) {
-                // It has ended, but what it said last is read when there is room.
+                // The peer has closed the relay, but its last data are read when the recipient has room.
                 thread::sleep(Duration::from_millis(u64::from(LOOK_AGAIN)));
             }
             return Ok(());
@@ -167,11 +167,11 @@ impl Link {
         Ok(())
     }
 
-    #[allow(clippy::large_stack_arrays)] // Its thread has a stack many times as large.
+    #[allow(clippy::large_stack_arrays)] // the thread's stack is many times as large as the buffer
     fn read(&self, inbox: &mut Inbox, tell: &impl Fn(Heard)) -> Result<(), String> {
         let mut buffer = [0; 64 * 1024];
         match read(&self.line, &mut buffer) {
-            // A terminal whose other side has gone cannot be read any more.
+            // A terminal whose peer has exited returns EIO.
             Ok(0) | Err(Errno::EIO | Errno::ECONNRESET) => Err("the other side closed it".to_owned()),
             Ok(length) => {
                 inbox.push(&buffer[..length], now_ns(), tell);
@@ -191,14 +191,14 @@ impl Link {
                 self.changed.notify_all();
                 Ok(())
             }
-            // What the other side said before it went is read first; the reading finds its end.
+            // Read the peer's last data first; the read then detects the end.
             Err(Errno::EAGAIN | Errno::EINTR | Errno::EPIPE | Errno::EIO | Errno::ECONNRESET) => Ok(()),
             Err(errno) => Err(format!("writing: {}", errno.desc().to_lowercase())),
         }
     }
 
     fn notify(&self) {
-        // The counter is full only if it was written 2^64 times; then it wakes all the same.
+        // The write fails only if the counter is full, after 2^64 writes; the wake-up works nevertheless.
         let _ = self.wake.write(1);
         self.changed.notify_all();
     }
@@ -212,5 +212,5 @@ fn notification(id: &str, heard: Heard) -> Notification {
     }
 }
 
-/// How often to look whether the listener has room (ms).
+/// Interval between checks whether the recipient has room, in ms.
 const LOOK_AGAIN: u16 = 10;

@@ -1,4 +1,5 @@
-//! A relay: what a socket or terminal says, passed on to the controller, and back. What is said is not looked at.
+//! Relays: data from a socket or terminal are passed to the controller, and data from the controller are
+//! passed back. The agent does not interpret the messages.
 
 mod connect;
 mod inbox;

@@ -1,42 +1,42 @@
-//! What waits to be written to a relay: in order, bounded. No I/O.
+//! Queue of lines to be sent over a relay: ordered and limited in size, without I/O.
 
 use std::collections::VecDeque;
 
-/// Lines that wait.
+/// The queue of lines.
 #[derive(Default)]
 pub struct Outbox {
     lines: VecDeque<Waiting>,
-    /// How much of the first line is written (bytes).
+    /// Number of bytes of the first line that are already sent.
     written: usize,
     size_bytes: usize,
     last: Ticket,
-    /// Where the first line begins in all that was ever put in (bytes).
+    /// Position of the first line in the stream of all queued bytes, in bytes.
     begin: u64,
 }
 
 struct Waiting {
     ticket: Ticket,
     line: Vec<u8>,
-    /// Where the line ends in all that was ever put in (bytes).
+    /// Position of the line's end in the stream of all queued bytes, in bytes.
     end: u64,
 }
 
-/// A line's number.
+/// Number of a line.
 pub type Ticket = u64;
 
-/// What becomes of a line.
+/// Result of queueing a line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// It will be written.
+    /// The line is accepted and will be sent.
     Taken,
-    /// It is too far behind to count as taken.
+    /// The line is queued, but too far back to count as accepted.
     Waits(Ticket),
-    /// There is no room at all.
+    /// The queue is full.
     Full,
 }
 
 impl Outbox {
-    /// Put `line`, with its line feed, behind the others.
+    /// Append `line`, including its line feed.
     pub fn offer(&mut self, line: Vec<u8>) -> Offer {
         if !self.lines.is_empty() && self.size_bytes + line.len() > MOST_BYTES {
             return Offer::Full;
@@ -52,13 +52,13 @@ impl Outbox {
         }
     }
 
-    /// Whether the line is written, being written or among the next bytes to be.
+    /// Whether the line is sent, is being sent, or is within the next [`TAKEN_BYTES`] bytes.
     pub fn counts_as_taken(&self, ticket: Ticket) -> bool {
         let is_near = |place: usize| place == 0 || self.lines[place].end - self.begin <= TAKEN_BYTES as u64;
         self.find(ticket).is_none_or(is_near)
     }
 
-    /// Take a line back; false when it is written or being written.
+    /// Withdraw a line. Return false if it is sent or being sent.
     pub fn withdraw(&mut self, ticket: Ticket) -> bool {
         let Some(place) = self.find(ticket) else { return false };
         if place == 0 && self.written > 0 {
@@ -75,12 +75,12 @@ impl Outbox {
         self.lines.binary_search_by_key(&ticket, |waiting| waiting.ticket).ok()
     }
 
-    /// What is to be written next; empty when nothing waits.
+    /// Return the bytes to send next; empty if the queue is empty.
     pub fn next(&self) -> &[u8] {
         self.lines.front().map_or(&[], |waiting| &waiting.line[self.written..])
     }
 
-    /// `length` bytes of it are written.
+    /// Mark `length` bytes as sent.
     pub fn advance(&mut self, length: usize) {
         self.written += length;
         if let Some(first) = self.lines.front().filter(|first| self.written >= first.line.len()) {
@@ -92,7 +92,7 @@ impl Outbox {
     }
 }
 
-/// What a relay holds of lines that count as taken.
+/// Maximum size of the lines that count as accepted, in bytes.
 pub const TAKEN_BYTES: usize = 16 << 20;
 const MOST_BYTES: usize = 64 << 20;
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_far_behind_waits_and_can_be_taken_back() {
+    fn queued_line_far_from_being_written_can_be_withdrawn() {
         let mut outbox = Outbox::default();
         assert_eq!(outbox.offer(line(16)), Offer::Taken);
         assert_eq!(outbox.offer(line(16)), Offer::Waits(2));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_short_lines_are_taken_in_no_time() {
+    fn million_short_lines_are_accepted_in_constant_time_each() {
         let mut outbox = Outbox::default();
         for _ in 0..1_000_000 {
             assert_eq!(outbox.offer(b"{}\n".to_vec()), Offer::Taken);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_any_length_is_taken_when_nothing_waits() {
+    fn line_of_any_length_is_accepted_by_an_empty_outbox() {
         assert_eq!(Outbox::default().offer(line(65)), Offer::Taken);
     }
 }

@@ -1,5 +1,5 @@
-//! The way from an agent in a user namespace to root: a process of the same user that stays outside, where sudo works. It
-//! starts the opener once for each request, and ends with the agent.
+//! Root access for an agent in a user namespace: a process of the same user stays outside the namespace, where sudo
+//! works. That process starts the opener once for each request, and exits with the agent.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,21 +15,23 @@ use super::message::{Reply, Request};
 use super::opener;
 use crate::kernel::packets::{limit_waiting, pair, receive, send};
 
-/// The argument with which this binary is the process outside.
+/// Command-line argument that runs this program as the process outside the namespace.
 pub const OUTSIDE: &str = "stay-outside";
-/// What sudo is asked to start. Root puts it there, where the user cannot write: so there it is also the sign that root allows it.
+/// Program that sudo starts. Root installs it in a folder to which users cannot write, so its existence also shows that
+/// root permits its use.
 pub const PRIVILEGED: &str = "/usr/local/libexec/iolab-agent";
 
-/// The agent's connection to the process outside.
+/// The agent's connection to the process outside the namespace.
 pub struct Door {
     control: OwnedFd,
 }
 
 impl Door {
-    /// Begin the process outside, if sudo lets this user open macvtaps. Before the agent enters namespaces.
+    /// Start the process outside the namespace, if sudo permits this user to open macvtaps. Call this before
+    /// the agent enters namespaces.
     ///
     /// # Errors
-    /// Why it does not, in words for the user.
+    /// Returns the reason why the agent cannot open macvtaps, as text for the user.
     pub fn make() -> Result<Self, String> {
         if !Path::new(PRIVILEGED).exists() {
             return Err(format!("there is no {PRIVILEGED}"));
@@ -43,7 +45,7 @@ impl Door {
 
     fn begin() -> io::Result<Self> {
         let (control, theirs) = pair()?;
-        // It ends when the other end of its standard input is closed, however that happens.
+        // The process exits when the other end of its standard input is closed.
         Command::new("/proc/self/exe")
             .arg(OUTSIDE)
             .stdin(theirs)
@@ -53,10 +55,10 @@ impl Door {
         Ok(Self { control })
     }
 
-    /// Have the device of the macvtap `interface` of `namespace` opened.
+    /// Request the device of the macvtap `interface` in the network namespace `namespace`.
     ///
     /// # Errors
-    /// Why it was not.
+    /// Returns the reason why the device was not opened.
     pub fn open(&self, interface: &str, namespace: BorrowedFd<'_>) -> Result<OwnedFd, String> {
         let request = Request::Open { interface: interface.to_owned() };
         match self.ask(&request, Some(namespace), OPEN_LIMIT)? {
@@ -91,25 +93,27 @@ impl Door {
         limit_waiting(own.as_fd(), limit)?;
         send(own.as_fd(), request, file)?;
         send(self.control.as_fd(), &(), Some(theirs.as_fd()))?;
-        drop(theirs); // nobody else's end keeps the answer from ending
+        drop(theirs); // close this copy, so that the end of the reply is detected
         receive(&own)
     }
 }
 
-/// Be the process outside: start the opener for every connection that comes, until the agent is gone.
+/// Run as the process outside the namespace: start the opener for each connection, until the agent has
+/// exited.
 ///
 /// # Errors
-/// When standard input is not the agent's.
+/// Returns an error if standard input is not a connection to the agent.
 pub fn stand() -> anyhow::Result<()> {
-    // It is the agent's and goes with it; what is under way ends by itself.
+    // The process exits with the agent; openers in progress exit by themselves.
     set_pdeathsig(Signal::SIGKILL).context("asking for the parent-death signal")?;
     let control = io::stdin();
     while let Some(((), socket)) = receive(&control).context("waiting for the agent")? {
         let Some(socket) = socket else { bail!("a request came without a connection") };
         if let Err(why) = start_opener(&socket) {
-            // A socket that is closed with something unread loses what was sent on it.
+            // A socket that is closed with unread data discards the data sent on it.
             let _ = limit_waiting(socket.as_fd(), AT_ONCE).and_then(|()| receive::<Request>(&socket));
-            // Whoever asked may have gone; what the opener said itself came first.
+            // Ignore a failure, because the requester may have exited. If the opener has replied, its reply arrived
+            // first.
             let _ = send(socket.as_fd(), &Reply::Refused { why }, None);
         }
     }
@@ -130,7 +134,7 @@ fn start_opener(socket: &OwnedFd) -> Result<(), String> {
 }
 
 const STRANGE: &str = "the answer was to another question; is it of another version?";
-/// When an agent begins; sudo may look up names.
+/// Timeout when an agent starts; sudo may resolve host names.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 const OPEN_LIMIT: Duration = Duration::from_secs(10);
 const AT_ONCE: Duration = Duration::from_millis(1);

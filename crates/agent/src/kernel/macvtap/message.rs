@@ -1,31 +1,31 @@
-//! What door, opener and agent say to each other.
+//! Messages between the agent, the process outside the namespace and the opener.
 
 use serde::{Deserialize, Serialize};
 
-/// What the opener is asked.
+/// A request to the opener.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// Whether it is there, and allowed to work for this user.
+    /// Check that the opener exists and is permitted to work for this user.
     Ready,
-    /// The device of a macvtap in the network namespace that comes as an open file.
+    /// Open the device of a macvtap in the network namespace that is attached as an open file.
     Open {
-        /// The macvtap's name there.
+        /// Name of the macvtap in the namespace.
         interface: String,
     },
 }
 
-/// What it answers.
+/// A reply of the opener.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Reply {
-    /// It would work.
+    /// The opener is ready.
     Ready,
-    /// The device comes as an open file.
+    /// The device is attached as an open file.
     Opened,
-    /// It would not, or could not.
+    /// The request was refused or failed.
     Refused {
-        /// What was seen and what is allowed.
+        /// The actual value and the allowed values.
         why: String,
     },
 }

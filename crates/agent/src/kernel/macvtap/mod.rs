@@ -1,7 +1,9 @@
-//! The character device of a macvtap interface: found by its number in its namespace's sysfs, opened, never by a name.
+//! The character device of a macvtap interface. The device is identified by its device number in the sysfs of its
+//! namespace, never by its name.
 //!
-//! Root's agent does it by itself. An ordinary user's asks `door`, a process of the same user outside its namespaces, which
-//! has `opener` started by sudo: that one trusts nobody and does nothing else.
+//! An agent with root privileges opens it directly. The agent of an ordinary user sends a request to `door`, a process
+//! of the same user outside the namespaces, which starts `opener` through sudo. The opener trusts no input, and does
+//! nothing but open the device.
 
 mod door;
 mod message;
@@ -20,7 +22,7 @@ pub use opener::{open_for_caller, ARGUMENT as OPENER};
 use crate::kernel::faults::{refused, Answer};
 use crate::kernel::netns;
 
-/// Refuse what cannot be an interface's name.
+/// Refuse an invalid interface name.
 pub fn check_interface(name: &str) -> Answer<()> {
     if node::is_interface_name(name) {
         return Ok(());
@@ -29,7 +31,7 @@ pub fn check_interface(name: &str) -> Answer<()> {
     Err(ErrorObject::params(message, name))
 }
 
-/// Open the device of the macvtap `interface` in the namespace `netns`; through `door` where there is one.
+/// Open the device of the macvtap `interface` in the namespace `netns`, through `door` if given.
 pub fn open(netns: Option<&str>, interface: &str, door: Option<&Door>) -> Answer<OwnedFd> {
     if let Some(door) = door {
         return open_through(door, netns, interface);

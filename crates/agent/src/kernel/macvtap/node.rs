@@ -1,4 +1,5 @@
-//! Find and open the character device of a macvtap. What is called `/dev/tapN` is not trusted: N is counted in each namespace.
+//! Opening of the character device of a macvtap. A name such as `/dev/tapN` is not trusted, because interfaces of
+//! different namespaces may have the same number N.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,13 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::libc;
 use nix::sys::stat::{makedev, mknod, Mode, SFlag};
 
-/// Whether `name` can be an interface's, and is no path.
+/// Whether `name` is a valid interface name and not a path.
 pub fn is_interface_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':' && byte != b'%';
     (1..=15).contains(&name.len()) && name.bytes().all(plain) && name != "." && name != ".."
 }
 
-/// The device number of a macvtap interface, which the sysfs at `sys` tells in the file `dev` of its one `tapN`.
+/// Return the device number of a macvtap interface, from the file `dev` of its `tapN` folder in the sysfs at
+/// `sys`.
 pub fn number_of(sys: &Path, interface: &str) -> io::Result<u64> {
     let folder = sys.join("class/net").join(interface);
     fs::metadata(&folder)?;
@@ -31,9 +33,9 @@ pub fn number_of(sys: &Path, interface: &str) -> io::Result<u64> {
     number.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Open the character device of that number through a node of our own in `folder`, which is gone again afterwards.
+/// Open the character device with the given number through a temporary device node in `folder`.
 pub fn open_number(folder: &Path, number: u64) -> io::Result<OwnedFd> {
-    // Only a name nobody else has.
+    // The counter only makes the name unique.
     let unique = NODES.fetch_add(1, Ordering::Relaxed);
     let node = folder.join(format!("iolab-{}-{unique}", std::process::id()));
     mknod(&node, SFlag::S_IFCHR, Mode::S_IRUSR | Mode::S_IWUSR, number)?;
@@ -53,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_no_path_and_fits_an_interface() {
+    fn interface_name_cannot_be_a_path_and_has_at_most_15_characters() {
         assert!(is_interface_name("mt0") && is_interface_name("a.b@c"));
         for wrong in ["", ".", "..", "../x", "a/b", "a b", "a:b", "a%d", "a\n", "sixteen-letters-"] {
             assert!(!is_interface_name(wrong), "{wrong:?}");

@@ -1,7 +1,9 @@
-//! `iolab-agent open-macvtap`, started by sudo for an ordinary user: opens the device of one macvtap and passes it back over
-//! the socket that is its standard input. It opens no path from outside, changes no namespace but its own, and ends.
+//! `iolab-agent open-macvtap`, started through sudo for an ordinary user: opens the device of one macvtap, and returns
+//! it over the socket on standard input. The program opens no path from the request, changes no existing namespace, and
+//! exits.
 //!
-//! Whose the namespace is, the kernel says: it must belong to a user namespace that the user who called sudo made.
+//! The kernel identifies the namespace's owner: a user namespace that the calling user created must own the
+//! network namespace.
 
 use std::fmt::Display;
 use std::io;
@@ -18,10 +20,10 @@ use super::message::{Reply, Request};
 use super::node::{is_interface_name, number_of, open_number};
 use crate::kernel::packets::{limit_waiting, receive, send};
 
-/// The argument with which this binary is started for that.
+/// Command-line argument that runs this program as the opener.
 pub const ARGUMENT: &str = "open-macvtap";
 
-/// Serve the one request on standard input. The exit status: 0 when it was granted.
+/// Serve one request on standard input. Return the exit status: 0 if the request was granted.
 pub fn open_for_caller() -> u8 {
     let stdin = io::stdin();
     let outcome = serve(stdin.as_fd());
@@ -32,7 +34,7 @@ pub fn open_for_caller() -> u8 {
     };
     let told = send(stdin.as_fd(), &reply, file.as_ref().map(AsFd::as_fd));
     if let (Reply::Refused { why }, Err(_)) = (&reply, &told) {
-        crate::log(why); // standard input is no socket: somebody tries it by hand
+        crate::log(why); // standard input is not a socket: a user has started the opener by hand
     }
     u8::from(told.is_err() || matches!(reply, Reply::Refused { .. }))
 }
@@ -51,7 +53,7 @@ fn serve(socket: BorrowedFd<'_>) -> Result<Option<OwnedFd>, String> {
     }
 }
 
-/// The user to work for: who called sudo, and nobody else, made the socket.
+/// Return the user who called sudo, and verify that this user created the socket.
 fn caller(socket: BorrowedFd<'_>) -> Result<u32, String> {
     if !Uid::effective().is_root() {
         return Err(format!("saw user {}; allowed: root, by sudo", Uid::effective()));
@@ -82,8 +84,9 @@ fn open(user: u32, interface: &str, namespace: BorrowedFd<'_>) -> Result<OwnedFd
     let sys = Path::new(ROOM).join(SYS);
     let number = number_of(&sys, interface).map_err(failed("finding the device of a macvtap"))?;
     let device = open_number(Path::new(ROOM), number).map_err(failed("opening the device"))?;
-    // The number came before the device was opened: meanwhile it could have become another one's, in another namespace. Now
-    // that the device is held, its number stays its own as long as its interface lives, which the last question shows.
+    // Check again, because the device number was read before the device was opened and may since belong to a device of
+    // a different namespace. An open device keeps its number as long as its interface exists, and the interface name of
+    // the device shows that the interface still exists.
     let again = number_of(&sys, interface).map_err(failed("looking once more"))?;
     let name = name_of_tap(device.as_fd()).map_err(failed("asking the device for its interface"))?;
     if again != number || name != interface {
@@ -92,7 +95,7 @@ fn open(user: u32, interface: &str, namespace: BorrowedFd<'_>) -> Result<OwnedFd
     Ok(device)
 }
 
-/// A folder for one node, and the `/sys` of the network namespace, which nobody else sees.
+/// Mount a private folder for one device node, and in it the `/sys` of the network namespace.
 fn make_room() -> nix::Result<()> {
     const NOTHING: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS)?;
@@ -107,8 +110,9 @@ fn failed<E: Display>(doing: &'static str) -> impl FnOnce(E) -> String {
     move |error| format!("{doing}: {error}")
 }
 
-/// Where both are mounted: a folder that every system has.
+/// Folder over which the opener mounts a private folder for the device node and `/sys`; the folder exists on every
+/// system.
 const ROOM: &str = "/run";
 const SYS: &str = "sys";
-/// Nobody keeps a process of root's waiting.
+/// Timeout of the request, so that no user keeps a root process waiting.
 const PATIENCE: Duration = Duration::from_secs(5);

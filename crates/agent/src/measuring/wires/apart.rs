@@ -1,6 +1,6 @@
-//! A CPU for the thread of a wire that keeps times, while other CPUs handle the frames that it gives: the stack of the far end,
-//! with all that its answers set off, would run on the thread's own CPU between two frames (Documentation/networking/scaling.rst,
-//! receive packet steering).
+//! A dedicated CPU for the time-keeping thread of an emulated link, while other CPUs process the forwarded
+//! frames through receive packet steering (RPS, Documentation/networking/scaling.rst). Without RPS, the stack
+//! of the far end and its responses would run on the thread's CPU between two frames.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -13,16 +13,17 @@ use nix::unistd::Pid;
 use crate::kernel::faults::{refused, Answer};
 use crate::kernel::netns;
 
-/// Where a thread sits.
+/// Placement of a thread.
 pub struct Seat {
-    /// Its CPU.
+    /// CPU of the thread.
     pub cpu: usize,
-    /// What it does itself about the CPUs that take frames in; absent: others do.
+    /// RPS settings that the thread changes itself; `None` if they are already set.
     pub steering: Option<Steering>,
 }
 
-/// The thread's CPU, as the `number`th wire, from 1 on. Other CPUs take in the frames that both ends are given from now on; a
-/// thread without a priority chooses itself when they do. An error says why that cannot be.
+/// Choose the CPU for the thread of the `number`th emulated link, counted from 1, and steer the frames of both ends to
+/// other CPUs. A thread without a priority enables and disables the steering itself at run time. An error contains the
+/// reason why the thread has no dedicated CPU.
 pub fn seat(params: &WireStart, number: usize) -> Result<Seat, String> {
     let allowed =
         sched_getaffinity(Pid::from_raw(0)).map_err(|errno| format!("asking for its CPUs: {errno}"))?;
@@ -44,12 +45,13 @@ pub fn seat(params: &WireStart, number: usize) -> Result<Seat, String> {
     Ok(Seat { cpu, steering: None })
 }
 
-/// The lower CPUs handle frames, the higher ones have threads that keep times; none where there is one only.
+/// Split the CPUs: the lower half processes frames, the upper half runs time-keeping threads; `None` with a
+/// single CPU.
 fn halves(cpus: &[usize]) -> Option<(&[usize], &[usize])> {
     (cpus.len() > 1).then(|| cpus.split_at(cpus.len().div_ceil(2)))
 }
 
-/// CPUs as sysfs takes them: words of 32 in hexadecimal, the highest first.
+/// Format a CPU mask for sysfs: 32-bit words in hexadecimal, highest first.
 fn mask(cpus: impl Iterator<Item = usize>) -> String {
     let mut words = Vec::new();
     for cpu in cpus {
@@ -60,8 +62,8 @@ fn mask(cpus: impl Iterator<Item = usize>) -> String {
     shown.join(",")
 }
 
-/// Show those who watch an end that other CPUs may take in what it is given, before any does: by a table of flows, which the
-/// kernel looks at only where it also has one for all interfaces.
+/// Set the RPS flow count of a link's end, so that watches detect possible steering before the steering starts. The
+/// kernel uses the setting only with a global flow table.
 fn announce(end: &WireEnd) -> Answer<()> {
     netns::within_with_sys(end.netns.as_deref(), || {
         let path = format!("/sys/class/net/{}/queues/rx-0/rps_flow_cnt", end.interface);
@@ -69,7 +71,7 @@ fn announce(end: &WireEnd) -> Answer<()> {
     })
 }
 
-/// Where the CPUs are set that take in what an end is given; the setting goes with the interface.
+/// Open the RPS mask of a link's end; the setting is removed with the interface.
 fn cpus_of(end: &WireEnd) -> Answer<File> {
     netns::within_with_sys(end.netns.as_deref(), || {
         let path = format!("/sys/class/net/{}/queues/rx-0/rps_cpus", end.interface);
@@ -83,14 +85,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_that_keep_times_have_the_higher_cpus() {
+    fn delay_threads_get_the_higher_half_of_the_cpus() {
         assert_eq!(halves(&[5]), None);
         assert_eq!(halves(&[0, 1]), Some(([0].as_slice(), [1].as_slice())));
         assert_eq!(halves(&[0, 2, 5]), Some(([0, 2].as_slice(), [5].as_slice())));
     }
 
     #[test]
-    fn cpus_are_words_of_32() {
+    fn cpu_mask_is_written_in_32_bit_words() {
         let shown = [vec![], vec![0], vec![0, 1, 31], vec![2, 33]].map(|cpus| mask(cpus.into_iter()));
         assert_eq!(shown, ["", "00000001", "80000003", "00000002,00000004"]);
     }

@@ -1,7 +1,9 @@
-//! A program that reaches nothing but what it works on. Where it is a user, a root folder and processes of its own cannot be had, it
-//! is not started; Landlock and a filter of system calls come on top where the kernel has them.
+//! Confinement: a program reaches only the objects that it works on. Without a separate user, root folder and
+//! process namespace, the program is not started. Landlock and a seccomp filter are added if the kernel
+//! supports them.
 //!
-//! This works in the launched process, before it becomes the program. What makes up the walls ends with the program.
+//! The confinement is set up in the launched process before it executes the program, and it ends with the
+//! program.
 
 mod root;
 
@@ -33,18 +35,20 @@ use crate::kernel::packets::{pair, receive, send};
 use crate::programs::own_user::may_become;
 use root::Root;
 
-/// The argument with which this binary flushes a device for a confined program.
+/// Command-line argument that runs this program as the process that flushes a device for a confined program.
 pub const FLUSHER: &str = "flush-for-a-program";
-/// The user of confined programs. Nothing belongs to it and nobody gives it away: systemd leaves 65520 to 65533 unused.
+/// User ID of confined programs. This user owns nothing, and its ID is never assigned: systemd leaves 65520 to 65533
+/// unused.
 const USER: u32 = 65_520;
-/// Of memory that stays in memory: buffers that fio registers with `io_uring` (bytes).
+/// Limit of locked memory, for buffers that fio registers with `io_uring`, in bytes.
 const LOCKED_BYTES: u64 = 1 << 30;
-/// Threads and processes of the user, the kernel's workers for `io_uring` among them.
+/// Maximum number of threads and processes of the user, including the kernel's `io_uring` workers.
 const MOST_PROCESSES: u64 = 4096;
-/// In units of `RLIMIT_NICE`: every nice(2) may be had, within the program's own processes.
+/// Value of `RLIMIT_NICE` that permits all nice(2) values to the program's processes.
 const EVERY_NICE: u64 = 40;
 
-/// Let the next process that this thread starts be the first of a process namespace: it sees no others, and all end with it.
+/// Make the next process that this thread starts the first of a new process namespace. That process sees no other
+/// processes, and its exit kills all processes of the namespace.
 pub fn have_own_processes() -> io::Result<()> {
     let lacking = |errno: nix::Error| {
         let why = describe(errno as i32);
@@ -55,8 +59,8 @@ pub fn have_own_processes() -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWPID).map_err(lacking)
 }
 
-/// Become the program `argv` that reaches what `view` has. `go` is open for as long as the agent lives; what walls there are is
-/// said on `status`.
+/// Execute the program `argv` with access to the objects of `view`. `go` is open as long as the agent lives;
+/// the confinement is reported on `status`.
 pub fn become_confined(
     view: &Confined,
     argv: &[OsString],
@@ -74,8 +78,8 @@ pub fn become_confined(
     };
     let user = may_become(USER).then_some(USER);
     let program = find(name).map_err(refused("starting program"))?;
-    // It stays outside, so it comes before the walls.
-    let flusher = if view.devices.is_empty() {
+    // The flusher stays unconfined, so it is started before the confinement.
+    let flusher = if view.devices.is_empty() && view.opened.is_empty() {
         None
     } else {
         Some(begin_flusher().map_err(refused("starting what flushes the disk of"))?)
@@ -102,7 +106,7 @@ pub fn become_confined(
     root.enter(user)?;
     umask(Mode::from_bits_truncate(0o077));
     give_up_rights(user).map_err(refused("taking every right from"))?;
-    die_with_parent()?; // who changes users loses the signal
+    die_with_parent()?; // a change of user clears the parent-death signal
     if is_closed(go) {
         return Err(agent_gone());
     }
@@ -118,7 +122,8 @@ pub fn become_confined(
     Err(refused("starting program")(become_program(&OwnedFd::from(folder), &file, &argv, &environment)))
 }
 
-/// Put up the walls that not every kernel has, and give the flusher what the filter tells it.
+/// Apply the confinement that only some kernels support, and send the listener of the seccomp filter to the
+/// flusher.
 fn restrict<F: FnOnce(io::Error) -> LaunchFailure>(
     root: &Root,
     user: Option<u32>,
@@ -137,7 +142,7 @@ fn restrict<F: FnOnce(io::Error) -> LaunchFailure>(
     Ok(Walls { user, landlock_abi, seccomp })
 }
 
-/// The program's file: the words are a path, or a name on the search path.
+/// Return the program's file: a path, or a name on the search path.
 fn find(name: &OsStr) -> io::Result<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Ok(name.into());
@@ -150,7 +155,7 @@ fn find(name: &OsStr) -> io::Result<PathBuf> {
         .map_err(|_: io::Error| io::Error::from_raw_os_error(nix::libc::ENOENT))
 }
 
-/// What a program takes of the host's memory and processes. Where a limit cannot be set, the one there is holds.
+/// Limit the memory and the processes of a program. If a limit cannot be set, the current limit applies.
 fn limit() {
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     let _ = setrlimit(Resource::RLIMIT_NPROC, MOST_PROCESSES, MOST_PROCESSES);
@@ -160,8 +165,8 @@ fn limit() {
     }
 }
 
-/// Have no right more, whatever program comes. Without `user`, root in a user namespace stays who it is: outside, an
-/// ordinary user.
+/// Drop all privileges permanently. Without `user`, the process remains root of its user namespace; outside the
+/// namespace it is an ordinary user.
 fn give_up_rights(user: Option<u32>) -> io::Result<()> {
     bound_capabilities()?;
     if let Some(user) = user {
@@ -180,8 +185,9 @@ fn is_closed(go: &File) -> bool {
     watched[0].revents().is_some_and(|seen| seen.contains(PollFlags::POLLHUP))
 }
 
-/// Start the process that flushes a device for a program without the right to (BLKFLSBUF takes `CAP_SYS_ADMIN`). On the socket it
-/// waits for the device, then for the listener. It is in none of the walls, and takes no other order.
+/// Start the process that flushes a device for an unprivileged program (BLKFLSBUF requires `CAP_SYS_ADMIN`). The
+/// flushing process receives the device and then the listener over the socket. That process is not confined, and
+/// accepts no other requests.
 fn begin_flusher() -> io::Result<OwnedFd> {
     let (own, theirs) = pair()?;
     Command::new("/proc/self/exe")
@@ -194,10 +200,10 @@ fn begin_flusher() -> io::Result<OwnedFd> {
     Ok(own)
 }
 
-/// Be the process that flushes one device for one program, for as long as there is that program.
+/// Run as the process that flushes one device for one program, as long as the program runs.
 ///
 /// # Errors
-/// When standard input is no launcher's.
+/// Returns an error if standard input is not a socket of the launcher.
 pub fn flush_for_a_program() -> anyhow::Result<()> {
     let socket = io::stdin();
     let (device, listener) = (receive(&socket)?, receive(&socket)?);
@@ -209,5 +215,5 @@ pub fn flush_for_a_program() -> anyhow::Result<()> {
     match never {}
 }
 
-/// The folders and files that Landlock leaves to a program, and what may be done there.
+/// Folders and files that Landlock permits to a program, with the permitted access.
 type Allowed<'a> = Vec<(&'a Path, Access)>;

@@ -1,4 +1,5 @@
-//! The root folder of a confined program: libraries, its program, a few devices that hold nothing, and what it works on.
+//! The root folder of a confined program: libraries, the program itself, a few devices that hold no data (such as
+//! /dev/null), and the objects that it works on.
 
 use crate::programs::launched::LaunchFailure;
 use std::fs::{self, DirBuilder, File};
@@ -16,9 +17,9 @@ use nix::unistd::{chdir, chroot, pivot_root};
 use super::Allowed;
 use crate::programs::own_user::{give, open_again, WORKPLACE};
 
-/// Where the program is, alone.
+/// Folder that contains only the program.
 pub const PROGRAM_FOLDER: &str = "/program";
-/// Where libraries are, and what the loader looks them up in.
+/// Library folders, and the files that the dynamic loader uses.
 const LIBRARIES: &[&str] = &[
     "/lib",
     "/lib32",
@@ -35,35 +36,39 @@ const LIBRARIES: &[&str] = &[
     "/nix/store",
     "/gnu/store",
 ];
-/// What programs ask of processors and memory: their numbers.
+/// Folders with information about CPUs and memory nodes.
 const SYSTEM: &[&str] = &["/sys/devices/system/cpu", "/sys/devices/system/node"];
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 const TEMPORARY: &str = "/tmp";
-/// Of each folder in memory; a copy of a program that others may not read lies in one too.
+/// Mount options of each folder in memory. Such a folder also holds a copy of a program that other users may
+/// not read.
 const MEMORY: &str = "size=64m,mode=755";
 const NOTHING: Option<&str> = None;
 
-/// Something of the host, by an open descriptor, and where the program finds it.
+/// An object of the host, as an open descriptor with its path for the program.
 struct Shown {
     path: PathBuf,
     file: File,
 }
 
-/// What a program sees, open.
+/// Open descriptors of all objects that a program sees.
 pub struct Root {
     program: Shown,
     libraries: Vec<Shown>,
     system: Vec<Shown>,
     null_devices: Vec<Shown>,
     devices: Vec<Shown>,
+    /// Paths of the devices that the program only reads.
+    read_only: Vec<PathBuf>,
     folders: Vec<Shown>,
     files: Vec<Shown>,
-    /// Names that lead to something else, and where to.
+    /// Symbolic links, each with its target.
     links: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Root {
-    /// Open all that the program sees, and make what it writes the `user`'s. What is shown later is what was opened here.
+    /// Open all objects that the program sees, and change the owner of writable objects to `user`. Later steps show the
+    /// program exactly these open objects, even if their paths change.
     pub fn open(view: &Confined, program: &Path, user: Option<u32>) -> Result<Self, LaunchFailure> {
         let program = program_file(program)?;
         let (mut libraries, mut links) = (Vec::new(), Vec::new());
@@ -77,7 +82,13 @@ impl Root {
                 Err(_) => {}
             }
         }
-        let devices = view.devices.iter().map(|path| block_device(path)).collect::<Result<Vec<_>, _>>()?;
+        let named = view.devices.iter().map(|path| block_device(Path::new(path), Path::new(path)));
+        let opened_before = view.opened.iter().map(|device| {
+            block_device(&PathBuf::from(format!("/proc/self/fd/{}", device.fd)), Path::new(&device.path))
+        });
+        let devices = named.chain(opened_before).collect::<Result<Vec<_>, _>>()?;
+        let read_only = view.opened.iter().filter(|device| !may_write(device.fd));
+        let read_only = read_only.map(|device| PathBuf::from(&device.path)).collect();
         let mut system = there(SYSTEM)?;
         for device in &devices {
             let number = device.file.metadata().map_err(at("looking at", &device.path))?.rdev();
@@ -94,21 +105,22 @@ impl Root {
                 give(&each.file, user).map_err(at("giving to a user of its own", &each.path))?;
             }
         }
-        Ok(Self { program, libraries, system, null_devices: there(DEVICES)?, devices, folders, files, links })
+        let null_devices = there(DEVICES)?;
+        Ok(Self { program, libraries, system, null_devices, devices, read_only, folders, files, links })
     }
 
-    /// The first device that the program works on.
+    /// Return the first device that the program works on.
     pub fn device(&self) -> Option<&File> {
         self.devices.first().map(|device| &device.file)
     }
 
-    /// The file in [`PROGRAM_FOLDER`].
+    /// Return the name of the program's file in [`PROGRAM_FOLDER`].
     pub fn program_name(&self) -> String {
         let name = self.program.path.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     }
 
-    /// See nothing else from now on.
+    /// Change to the new root folder, in which only these objects are visible.
     pub fn enter(&self, user: Option<u32>) -> Result<(), LaunchFailure> {
         let root = Path::new(WORKPLACE);
         mount(NOTHING, "/", NOTHING, MsFlags::MS_SLAVE | MsFlags::MS_REC, NOTHING)
@@ -122,7 +134,8 @@ impl Root {
             show(root, each, MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC)?;
         }
         for each in &self.devices {
-            show_device(root, each, user).map_err(at("showing to a confined program", &each.path))?;
+            let reads = self.read_only.contains(&each.path);
+            show_device(root, each, user, reads).map_err(at("showing to a confined program", &each.path))?;
         }
         for each in &self.folders {
             show(root, each, MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC)?;
@@ -155,12 +168,13 @@ impl Root {
         if may_be_read && bind(&open_again(&self.program.file), &place).is_ok() {
             return Ok(harden(&place, MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV)?);
         }
-        // The agent itself, pushed to a host, is its user's alone; and it may run from a file that is gone.
+        // Copy the program if other users may not read its file (such as the agent's file on a host), or if the file
+        // was deleted.
         fs::copy(open_again(&self.program.file), &place)?;
         fs::set_permissions(&place, fs::Permissions::from_mode(all))
     }
 
-    /// What Landlock leaves to the program, by the names it has in its root folder.
+    /// Return the paths that Landlock permits to the program, as seen in its root folder.
     pub fn allowed(&self) -> Allowed<'_> {
         let mut allowed = vec![
             (Path::new("/"), Access::Read),
@@ -170,12 +184,15 @@ impl Root {
         let groups = [
             (&self.libraries, Access::Execute),
             (&self.null_devices, Access::Use),
-            (&self.devices, Access::Use),
             (&self.folders, Access::Own),
         ];
         for (shown, access) in groups {
             allowed.extend(shown.iter().map(|each| (each.path.as_path(), access)));
         }
+        allowed.extend(self.devices.iter().map(|each| {
+            let reads = self.read_only.contains(&each.path);
+            (each.path.as_path(), if reads { Access::ReadDevice } else { Access::Use })
+        }));
         allowed
     }
 }
@@ -190,7 +207,7 @@ fn opened(path: &Path) -> Result<Shown, LaunchFailure> {
     Ok(Shown { path: path.into(), file: file.map_err(at("opening", path))? })
 }
 
-/// The program by its own name: what is reached by /proc/PID/exe cannot be shown, but what it leads to can.
+/// Open the program by its real path, because /proc/PID/exe cannot be bind-mounted but its target can.
 fn program_file(path: &Path) -> Result<Shown, LaunchFailure> {
     let shown = opened(path)?;
     let same = |one: &Shown| -> io::Result<bool> {
@@ -208,13 +225,14 @@ fn opened_all(paths: &[String]) -> Result<Vec<Shown>, LaunchFailure> {
     paths.iter().map(|path| opened(Path::new(path))).collect()
 }
 
-/// Those of the paths that this host has.
+/// Open the paths that exist on this host.
 fn there(paths: &[&str]) -> Result<Vec<Shown>, LaunchFailure> {
     paths.iter().map(Path::new).filter(|path| path.exists()).map(opened).collect()
 }
 
-fn block_device(path: &str) -> Result<Shown, LaunchFailure> {
-    let shown = opened(Path::new(path))?;
+/// Open the block device at `path`, to be shown to the program as `name`.
+fn block_device(path: &Path, name: &Path) -> Result<Shown, LaunchFailure> {
+    let shown = Shown { path: name.into(), ..opened(path)? };
     let seen = shown.file.metadata().map_err(at("looking at", &shown.path))?;
     if seen.file_type().is_block_device() {
         return Ok(shown);
@@ -223,7 +241,7 @@ fn block_device(path: &str) -> Result<Shown, LaunchFailure> {
     Err(at("showing to a confined program", &shown.path)(no_device))
 }
 
-/// Where this host has libraries, and those that were installed with the program.
+/// Return the library folders of this host, and those installed with the program.
 fn library_folders(program: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = LIBRARIES.iter().map(PathBuf::from).collect();
     let target = fs::canonicalize(program).unwrap_or_default();
@@ -247,7 +265,7 @@ fn in_memory(place: &Path, options: &str) -> nix::Result<()> {
     mount(Some("tmpfs"), place, Some("tmpfs"), MsFlags::MS_NOSUID, Some(options))
 }
 
-/// Show a file or folder of the host where the program looks for it.
+/// Show a file or folder of the host under its path in the new root folder.
 fn show(root: &Path, shown: &Shown, flags: MsFlags) -> Result<(), LaunchFailure> {
     let place = below(root, &shown.path);
     let make = || {
@@ -263,12 +281,12 @@ fn show(root: &Path, shown: &Shown, flags: MsFlags) -> Result<(), LaunchFailure>
     make().map_err(at("showing to a confined program", &shown.path))
 }
 
-/// With what is mounted below it, which a user namespace may not uncover.
+/// Bind-mount with all submounts: in a user namespace the kernel refuses to reveal the files that submounts cover.
 fn bind(from: &Path, to: &Path) -> nix::Result<()> {
     mount(Some(from), to, NOTHING, MsFlags::MS_BIND | MsFlags::MS_REC, NOTHING)
 }
 
-/// Add flags to a mount; those it has, a user namespace may not take away.
+/// Add flags to a mount and keep its present flags, which a user namespace may not clear.
 fn harden(place: &Path, flags: MsFlags) -> nix::Result<()> {
     let has = statvfs(place)?.flags();
     let kept = [
@@ -281,12 +299,26 @@ fn harden(place: &Path, flags: MsFlags) -> nix::Result<()> {
     mount(NOTHING, place, NOTHING, MsFlags::MS_BIND | MsFlags::MS_REMOUNT | kept, NOTHING)
 }
 
-/// A node of the program's own for the device that is open; where none can be made, the host's with the rights it has.
-fn show_device(root: &Path, shown: &Shown, user: Option<u32>) -> io::Result<()> {
+/// Whether a passed descriptor is open for writing.
+fn may_write(fd: i32) -> bool {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|octal| i32::from_str_radix(octal.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & nix::libc::O_ACCMODE != nix::libc::O_RDONLY)
+}
+
+/// Create a device node of the program for the open device; if that fails, bind-mount the host's node with its
+/// permissions. A node that the program only reads belongs to root, because an owner could change the mode of the node.
+fn show_device(root: &Path, shown: &Shown, user: Option<u32>, reads: bool) -> io::Result<()> {
     let place = below(root, &shown.path);
     make_folder(place.parent().unwrap_or(root))?;
     let number = shown.file.metadata()?.rdev();
     let made = user.map(|user| {
+        if reads {
+            mknod(&place, SFlag::S_IFBLK, Mode::S_IRGRP, number)?;
+            std::os::unix::fs::chown(&place, None, Some(user))?;
+            return fs::set_permissions(&place, fs::Permissions::from_mode(0o040));
+        }
         mknod(&place, SFlag::S_IFBLK, Mode::S_IRUSR | Mode::S_IWUSR, number)?;
         std::os::unix::fs::chown(&place, Some(user), Some(user))
     });
@@ -299,7 +331,7 @@ fn show_device(root: &Path, shown: &Shown, user: Option<u32>) -> io::Result<()> 
     Ok(bind(&open_again(&shown.file), &place)?)
 }
 
-/// What programs expect of any root folder.
+/// Create the folders and files that programs expect in any root folder.
 fn furnish(root: &Path, user: Option<u32>) -> io::Result<()> {
     let temporary = below(root, Path::new(TEMPORARY));
     make_folder(&temporary)?;
@@ -315,8 +347,8 @@ fn furnish(root: &Path, user: Option<u32>) -> io::Result<()> {
     let processes = root.join("proc");
     make_folder(&processes)?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    // Its own processes and nothing else, since Linux 5.8. Where parts of /proc are hidden, as in containers, no other
-    // /proc may be mounted: then it has none.
+    // Since Linux 5.8, this mount shows only the program's processes. If parts of /proc are hidden, as in containers,
+    // no new /proc may be mounted, and the program has no /proc.
     let alone = mount(Some("proc"), &processes, Some("proc"), flags, Some("subset=pid"));
     if alone == Err(nix::Error::EINVAL) {
         let _ = mount(Some("proc"), &processes, Some("proc"), flags, NOTHING);
@@ -324,12 +356,13 @@ fn furnish(root: &Path, user: Option<u32>) -> io::Result<()> {
     Ok(())
 }
 
-/// Make `root` the root folder, and leave the host's.
+/// Make `root` the root folder, and detach the root folder of the host.
 fn change_root(root: &Path) -> nix::Result<()> {
     chdir(root)?;
     match pivot_root(".", ".") {
         Ok(()) => umount2(".", MntFlags::MNT_DETACH)?,
-        // The root of a guest may be what its kernel began with, which stays for ever: it is covered.
+        // The root file system of a guest may be the initial rootfs, which cannot be removed; it is covered
+        // instead.
         Err(nix::Error::EINVAL) => {
             mount(Some("."), "/", NOTHING, MsFlags::MS_MOVE, NOTHING)?;
             chroot(".")?;

@@ -9,12 +9,12 @@ fn class(rate_mbps: u64, ceil_mbps: u64) -> PacedClass {
     PacedClass { rate_bps: rate_mbps * MBIT, ceil_bps: ceil_mbps * MBIT, limit: Limit::Frames(50) }
 }
 
-/// A frame of 1250 B: 10 000 bits.
+/// Return a frame of 1250 B (10 000 bits).
 fn frame(at: u64, class: u16) -> Passing {
     Passing { class: Some(class), ..Passing::new(at, 1250, Nanos(at)) }
 }
 
-/// What leaves when these frames come: class and time of each, and how many were lost.
+/// Send these frames through the pacer; return class and departure time of each, and the number of lost frames.
 fn through(
     rate_mbps: u64,
     classes: &[PacedClass],
@@ -34,7 +34,7 @@ fn through(
     (left, lost)
 }
 
-/// Frames of each class at these intervals (ns) until `end`, in the order of time.
+/// Return frames of each class at these intervals (ns) until `end`, ordered by time.
 fn offered(intervals: &[u64], end: u64) -> Vec<Passing> {
     let of = |(class, &every): (usize, &u64)| {
         (0..end)
@@ -52,35 +52,35 @@ fn gaps(left: &[(u16, u64)], class: u16) -> Vec<u64> {
     times.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
-/// Bits of a class that left between two times, as a rate (bit/s).
+/// Return the bit rate at which a class sent between two times (bit/s).
 fn rate_bps(left: &[(u16, u64)], class: u16, from: u64, to: u64) -> f64 {
     let frames = left.iter().filter(|(other, at)| *other == class && (from..to).contains(at)).count();
     frames as f64 * 10_000.0 * 1e9 / (to - from) as f64
 }
 
 #[test]
-fn a_burst_leaves_one_frame_per_gap() {
+fn paced_burst_leaves_one_frame_per_gap() {
     let burst = (0..40).map(|_| frame(5, 0));
     let (left, lost) = through(1_000, &[class(100, 100)], burst);
     assert_eq!((left[0], lost, gaps(&left, 0)), ((0, 5), 0, vec![100_000; 39]));
 }
 
 #[test]
-fn what_the_queue_of_a_class_cannot_hold_is_lost() {
+fn frames_beyond_the_class_queue_are_lost() {
     let (left, lost) = through(1_000, &[class(100, 100)], (0..100).map(|_| frame(5, 0)));
     assert_eq!((left.len(), lost), (51, 49), "one leaves at once, 50 wait");
 }
 
 #[test]
-fn frames_of_no_class_leave_when_they_arrive() {
+fn frames_without_a_class_are_sent_immediately() {
     let other = Passing::new(9, 1250, Nanos(7));
     let (left, _) = through(100, &[class(10, 100)], [frame(5, 0), frame(5, 0), other]);
     assert_eq!(left, [(0, 5), (u16::MAX, 7), (0, 100_005)]);
 }
 
-/// Alone a class has its ceil; together two have their rates, 2 : 1 to a frame; a third of 600 is lent where there is no ceil.
+/// A single class gets its ceil, and two classes get their rates, in the ratio 2 : 1 to within one frame.
 #[test]
-fn a_class_alone_has_its_ceil_and_two_together_have_their_rates() {
+fn single_class_gets_its_ceil_and_two_classes_get_their_rates() {
     let second = 1_000_000_000;
     let (greedy, silent) = (10_000, 0);
     for (classes, intervals, expected) in [
@@ -88,9 +88,10 @@ fn a_class_alone_has_its_ceil_and_two_together_have_their_rates() {
         ([class(400, 600), class(200, 600)], [greedy, silent], [600.0, 0.0]),
         ([class(400, 600), class(200, 600)], [silent, greedy], [0.0, 600.0]),
         ([class(400, 400), class(200, 200)], [silent, greedy], [0.0, 200.0]),
-        // The first uses 50 of its 400.
+        // The first class uses only 50 Mbit/s of its rate of 400 Mbit/s.
         ([class(400, 600), class(200, 600)], [200_000, greedy], [50.0, 550.0]),
-        // An eighth of the time it sends at 400, and leaves 200; nobody saves what a ceil of 500 kept from being used.
+        // For an eighth of the time, the first class sends at 400 Mbit/s and leaves 200 Mbit/s; the bandwidth that a
+        // ceil of 500 Mbit/s leaves unused is not saved.
         ([class(400, 600), class(200, 500)], [200_000, greedy], [50.0, 462.5]),
     ] {
         let (left, _) = through(600, &classes, offered(&intervals, second));
@@ -101,10 +102,10 @@ fn a_class_alone_has_its_ceil_and_two_together_have_their_rates() {
     }
 }
 
-/// A thread that is kept from its CPU for 2 % of the time, in stalls of 10 to 500 us, gives two classes 2 : 1 to a thousandth,
-/// and nothing of the rate is lost: what is late catches up in the same order.
+/// A thread that is stalled for 2 % of the time, for 10 to 500 us at a time, keeps two classes at the ratio 2 : 1 to
+/// within a thousandth and at the full rate, because late frames leave in the same order.
 #[test]
-fn stalls_leave_the_ratio_of_classes_as_it_is() {
+fn stalls_do_not_change_the_ratio_of_classes() {
     let second = 1_000_000_000;
     let classes = [class(400, 600), class(200, 600)];
     let (due, _) = through(600, &classes, offered(&[10_000, 10_000], second));
@@ -124,9 +125,9 @@ fn stalls_leave_the_ratio_of_classes_as_it_is() {
     assert!((first / other / 2.0 - 1.0).abs() < 1e-3 && first > 399.5e6, "{first} : {other}");
 }
 
-/// What is left over is shared in proportion to the rates, and what a ceil refuses goes to the others.
+/// The excess is shared in proportion to the rates, and the part above a ceil goes to the other classes.
 #[test]
-fn what_is_left_over_is_shared_by_the_rates() {
+fn excess_rate_is_shared_in_proportion_to_the_class_rates() {
     let classes = [class(100, 600), class(200, 600), class(100, 120), class(100, 600)];
     let (left, _) = through(600, &classes, offered(&[10_000, 10_000, 10_000, 0], 1_000_000_000));
     let seen = [0, 1, 2].map(|place| format!("{:.0}", rate_bps(&left, place, 0, 1_000_000_000) / 1e6));
@@ -134,7 +135,7 @@ fn what_is_left_over_is_shared_by_the_rates() {
 }
 
 #[test]
-fn classes_that_cannot_have_what_they_are_sure_of_are_refused() {
+fn classes_whose_guaranteed_rates_exceed_the_line_rate_are_refused() {
     assert!(PacedClasses::new(0, &[]).is_err());
     assert!(PacedClasses::new(600 * MBIT, &[class(400, 300)]).is_err());
     assert!(PacedClasses::new(600 * MBIT, &[class(0, 300)]).is_err());
@@ -142,10 +143,10 @@ fn classes_that_cannot_have_what_they_are_sure_of_are_refused() {
 }
 
 proptest! {
-    /// A class that always has frames keeps its rate exactly, to less than a frame over any number of frames and sizes, and no
-    /// two of its frames are closer than what the first takes at that rate.
+    /// A class that always has frames keeps its rate exactly, to less than a frame over any number of frames and sizes,
+    /// and the gap between two of its frames is at least the time of the first at that rate.
     #[test]
-    fn a_busy_class_keeps_its_rate_exactly(
+    fn busy_class_keeps_its_rate_exactly(
         rate_bps in 1_000_000u64..10_000_000_000,
         sizes in prop::collection::vec(64u32..9000, 2..400),
     ) {
@@ -166,10 +167,11 @@ proptest! {
         }
     }
 
-    /// Whatever comes of two classes: in any window the line carries no more than its rate and a frame, and a class no more than
-    /// its ceil and two, the second for the frame of another that it had to let pass.
+    /// With any traffic of two classes, in any window the line carries at most its rate plus one frame, and a class at
+    /// most its ceil plus two frames: the second frame is there because the class had to wait for a frame of the other
+    /// class.
     #[test]
-    fn no_window_holds_a_burst(
+    fn no_window_contains_a_burst(
         arrivals in prop::collection::vec((0u64..300_000, 0u16..2), 2..300),
         rates in (50u64..300, 50u64..300),
     ) {
@@ -190,9 +192,9 @@ proptest! {
         }
     }
 
-    /// How often the chain is asked between two frames changes nothing.
+    /// The number of polls between two frames changes no decision.
     #[test]
-    fn decisions_do_not_depend_on_when_they_are_asked_for(
+    fn pacer_decisions_do_not_depend_on_the_polling_times(
         arrivals in prop::collection::vec((0u64..60_000, 0u16..2, 0u64..200_000), 2..200),
     ) {
         let classes = [class(200, 500), class(100, 600)];

@@ -6,7 +6,7 @@ use crate::impairments::{seed_of_way, stage_seeds};
 
 const SEGMENT: usize = 1000;
 
-/// A super-frame of TCP over IPv4 that stands for so many frames; ECN-capable. Checksums are not looked at here.
+/// Return an ECN-capable super-frame of TCP over IPv4 with this number of frames; its checksums are not checked.
 fn super_frame(count: usize) -> Vec<u8> {
     let (payload, kind) = (count * SEGMENT - 100, u8::from(count > 1));
     let mut bytes = vec![1, kind, 0, 0];
@@ -20,7 +20,7 @@ fn super_frame(count: usize) -> Vec<u8> {
     bytes
 }
 
-/// The same frames one by one.
+/// Return the frames of this super-frame one by one.
 fn apart(bytes: &[u8]) -> Vec<Vec<u8>> {
     let segments = Segments::of(bytes);
     let mut header = RunHeader::default();
@@ -44,8 +44,8 @@ fn way() -> Way {
     Way::new(Does::new(&WireWay { impairments, seed: 3, memory_bytes: 1 << 28 }, 0, Nanos::ZERO).unwrap())
 }
 
-/// All decisions of a way on these frames: when each leaves, and what is done to it. `asked` is how often it is asked in
-/// between, as a thread does when no frame comes.
+/// Return all decisions of one direction on these frames: the departure time and the changes of each frame. `asked` is
+/// the number of polls between two frames, as by a thread while no frame arrives.
 fn decisions(arrivals: &[(u64, Vec<u8>)], asked: u64) -> (Vec<(u64, Passing)>, WayCounts) {
     let mut way = way();
     let mut now = 0;
@@ -68,10 +68,10 @@ fn decisions(arrivals: &[(u64, Vec<u8>)], asked: u64) -> (Vec<(u64, Passing)>, W
     ((0..leaving).map(of).collect(), way.counts())
 }
 
-/// The same frames at the same times have the same fates, whether they come as super-frames or apart, and whenever the
-/// thread looks in between: in real time as in virtual time.
+/// The same frames at the same times get the same decisions, whether they arrive in super-frames or one by one, and
+/// whenever the thread polls, in real time and in virtual time.
 #[test]
-fn super_frames_and_time_change_no_decision() {
+fn super_frames_and_polling_times_do_not_change_decisions() {
     let mut random = Random::new(5);
     let whole: Vec<_> =
         (0..3_000u64).map(|number| (number * 130_000, super_frame(1 + random.below(40) as usize))).collect();
@@ -87,13 +87,14 @@ fn super_frames_and_time_change_no_decision() {
     assert_eq!((&fates, &counts), (&decisions(&whole, 7).0, &decisions(&whole, 7).1));
 }
 
-/// A way with these impairments, which draws from a seed.
+/// Create one direction with these impairments and a random seed.
 fn drawing(impairments: &str, seed: u64) -> Way {
     let impairments = serde_json::from_str(impairments).unwrap();
     Way::new(Does::new(&WireWay { impairments, seed, memory_bytes: 1 << 20 }, 0, Nanos::ZERO).unwrap())
 }
 
-/// What becomes of so many frames, one each millisecond from `begin_ms` on: how long each stays, none where it is lost.
+/// Return the delay of each of this number of frames, sent one per millisecond from `begin_ms` on; none for a lost
+/// frame.
 fn stays_ns(way: &mut Way, begin_ms: u64, frames: u64) -> Vec<Option<u64>> {
     (begin_ms..begin_ms + frames)
         .map(|at_ms| stay_ns(way, Nanos::from_millis(at_ms), &super_frame(1)))
@@ -119,9 +120,9 @@ const CHANCES: [&str; 5] = [
     r#"[{"kind":"reorder","frames_per_billion":300000000,"by_ns":1000}]"#,
 ];
 
-/// A block starts its draws again: neither earlier frames nor the age of the wire make a difference.
+/// A block restarts its random draws: neither earlier frames nor the age of the link change them.
 #[test]
-fn draws_that_begin_again_are_those_of_a_new_wire() {
+fn restarted_random_draws_equal_those_of_a_new_link() {
     for chance in CHANCES {
         let fresh = stays_ns(&mut drawing(chance, 7), 0, 200);
         let mut used = drawing(chance, 8);
@@ -136,10 +137,10 @@ fn draws_that_begin_again_are_those_of_a_new_wire() {
     }
 }
 
-/// Frames lost at one level are lost at a higher one too, and a frame's jitter is the same whatever becomes of the others:
-/// levels of a block share their draws.
+/// Frames lost at one loss level are also lost at a higher level, and a frame's jitter does not depend on the fate of
+/// other frames, because the levels of a block share their random draws.
 #[test]
-fn levels_share_the_draws_of_a_block() {
+fn levels_of_a_block_share_their_random_draws() {
     let jitter = r#"{"kind":"delay","delay_ns":300000,"jitter":{"kind":"normal","deviation_ns":50000}}"#;
     let all = stays_ns(&mut drawing(&format!("[{jitter}]"), 5), 0, 5_000);
     let at = |loss: u32| {
@@ -155,9 +156,10 @@ fn levels_share_the_draws_of_a_block() {
     }
 }
 
-/// The frames of one seed that come first are lost as often as those of all seeds: binomial, 3.3 standard deviations (0.1 %).
+/// Over many seeds, the first three frames are lost at the configured ratio, to within 3.3 standard deviations of a
+/// binomial count (0.1 %).
 #[test]
-fn first_frames_are_lost_as_often_as_all() {
+fn first_frames_are_lost_as_often_as_all_frames() {
     let mut lost = [0_u32; 3];
     let mut way = drawing(r#"[{"kind":"loss","frames_per_billion":20000000}]"#, 1);
     for seed in 1..=10_000 {
@@ -169,9 +171,10 @@ fn first_frames_are_lost_as_often_as_all() {
     assert!(lost.iter().all(|count| (f64::from(*count) - 200.0).abs() < 3.3 * deviation), "{lost:?}");
 }
 
-/// Draws of two links, of both ways, of each stage and of different blocks have nothing in common, their seeds being neighbours.
+/// Random draws of two links, of both directions, of each stage and of different blocks are uncorrelated, although
+/// their seeds are adjacent numbers.
 #[test]
-fn draws_of_links_ways_stages_and_blocks_are_independent() {
+fn random_draws_of_links_directions_stages_and_blocks_are_independent() {
     const FRAMES: u64 = 100_000;
     let kinds = ["loss", "corrupt", "delay"];
     let mut streams: Vec<Vec<f64>> = Vec::new();
@@ -194,9 +197,10 @@ fn draws_of_links_ways_stages_and_blocks_are_independent() {
     }
 }
 
-/// Neither chance nor a full queue touches what keeps the tables of neighbours; it takes its turn on the line and the delay.
+/// Neither random impairments nor a full queue affect neighbour discovery frames; these frames pass the line and the
+/// delay in order.
 #[test]
-fn frames_about_neighbours_are_spared_and_counted() {
+fn neighbour_discovery_frames_are_exempt_from_loss_and_counted() {
     let mut arp = vec![0; TAP_HEADER_BYTES];
     arp.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 8, 6]);
     arp.resize(TAP_HEADER_BYTES + 60, 0);
@@ -213,7 +217,7 @@ fn frames_about_neighbours_are_spared_and_counted() {
     assert_eq!(stays, [Some(6_000_000), Some(7_000_000), Some(8_000_000)]);
     let counts = way.counts();
     assert_eq!((counts.arrived_frames, counts.spared_frames, counts.copied_frames), (3, 3, 0));
-    // They have no number: what becomes of the others is as without them.
+    // These frames have no number, so the decisions on other frames are the same without them.
     let loss = CHANCES[0];
     let (mut among, mut alone) = (drawing(loss, 4), drawing(loss, 4));
     for at in 0..100 {

@@ -1,0 +1,1 @@
+"""A library of runs: a folder of Parquet files, and one immutable manifest per addition."""

@@ -1,0 +1,93 @@
+"""Pack a run: store it in few files instead of two per trial, and add its figures as tables.
+
+The run is readable after each step, and the next call completes steps that were interrupted.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from iolab.errors import InputError, StoreError
+from iolab.locale import Phrase
+from iolab.store.folder import RunFolder
+from iolab.store.frames import sync_folder
+from iolab.store.lines import SEALED, identity, parts_of, seal
+from iolab.store.packs import pack_samples
+from iolab.store.read import load_run, not_a_run
+from iolab.store.records import COMMANDS, PLAN, REVISIONS, SAMPLES, TABLES, TRIALS, StoredRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """The size of a run before and after packing."""
+
+    files_before: int
+    """Number of files."""
+    files_after: int
+    """Number of files."""
+    bytes_before: int
+    """Sum of the file sizes [bytes]."""
+    bytes_after: int
+    """Sum of the file sizes [bytes]."""
+
+
+def pack(path: Path) -> Packed:
+    """Pack a run folder. Every command can use the packed run as before, and the run can still be resumed and extended.
+
+    Raises:
+        InputError: the path is not a run folder.
+        StoreError: a different process writes to the run, a file is damaged, or the disk is full.
+    """
+    if not (path / PLAN).is_file() or path.resolve().parent.name == REVISIONS:
+        raise InputError([not_a_run(path)])
+    folder = RunFolder(path)
+    try:
+        run = load_run(path)  # a damaged run is refused before anything is changed
+        files_before, bytes_before = _weight(path)
+        folder.begin_parts()
+        for name in (TRIALS, COMMANDS):
+            for part in parts_of(path, name):
+                if part.suffix != SEALED and part.name != name:
+                    seal(part)
+        _remove_sealed(path)
+        pack_samples(path / SAMPLES)
+        _write_tables(path, run)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StoreError(Phrase("store.packing-failed", path=path, reason=reason)) from error
+    finally:
+        folder.close()
+    files_after, bytes_after = _weight(path)
+    return Packed(
+        files_before=files_before, files_after=files_after, bytes_before=bytes_before, bytes_after=bytes_after
+    )
+
+
+def _remove_sealed(path: Path) -> None:
+    """Remove parts whose compressed form exists: a process was killed before it removed them."""
+    for name in (TRIALS, COMMANDS):
+        for part in parts_of(path, name):
+            if part.suffix == SEALED:
+                part.with_suffix("").unlink(missing_ok=True)
+
+
+def _write_tables(path: Path, run: StoredRun) -> None:
+    """Write the figures as tables, unless the existing tables are up to date."""
+    from iolab.store.columns import tables
+    from iolab.store.parquet_files import about_run, write_table
+
+    of = identity(path, TRIALS)
+    if not of.trials or about_run(path / TABLES[0]).get("last") == of.last:
+        return
+    made = tables(run, of)
+    for name, table in zip(reversed(TABLES), (made.series, made.factors, made.trials), strict=True):
+        fresh = path / f".{name}.new"
+        write_table(fresh, table)
+        fresh.replace(path / name)
+    sync_folder(path)
+
+
+def _weight(path: Path) -> tuple[int, int]:
+    """Return the number and the total size of the files below a folder."""
+    sizes = [(Path(place) / name).lstat().st_size for place, _, names in os.walk(path) for name in names]
+    return len(sizes), sum(sizes)
