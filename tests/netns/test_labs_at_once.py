@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -70,16 +69,17 @@ def test_two_labs_run_concurrently_and_a_third_that_needs_their_resources_is_ref
 
 def test_waiting_lab_starts_soon_after_the_other_lab_has_ended(tmp_path: Path) -> None:
     """Wait for the run folder, created with the leases; benches/faults/labs_at_once.py measures the time."""
-    one = begun(written(tmp_path, "one", "[0]", seconds=2))
+    one = begun(written(tmp_path, "one", "[0]", blocks=200))
     wait_for_trials(tmp_path / "one" / "runs", 0, running=one)
     two = begun(written(tmp_path, "two", "[0]"), "--wait", "4m")
+    assert two.stderr is not None
+    assert "for this host because one.yaml (agent process " in two.stderr.readline()
+    one.send_signal(signal.SIGINT)
     one.communicate(timeout=PATIENCE_S)
-    ended = time.monotonic()
-    until(lambda: list((tmp_path / "two").glob("runs/*")))
-    assert time.monotonic() - ended < SOON_S
+    assert one.returncode == INTERRUPTED
+    assert until(lambda: list((tmp_path / "two").glob("runs/*"))) < SOON_S
     _, errors = two.communicate(timeout=PATIENCE_S)
     assert two.returncode == 0, errors
-    assert "for this host because one.yaml (agent process " in errors
 
 
 def test_clean_undoes_one_lab_and_leaves_another_running(iolab: Iolab, tmp_path: Path) -> None:
