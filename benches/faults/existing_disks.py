@@ -14,6 +14,7 @@ both consents name it. Exit status 1: a byte changed, a permitted write was refu
 import random
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -200,10 +201,19 @@ def run(folder: Path, case: Case, path: Path, disk: Disk, other: Disk, draws: ra
     file.write_text(LAB.format(volume=VOLUME, device=path, keys=keys, measure=MEASURES[case.measure]))
     named = {"this": str(disk.backing), "other": str(other.backing)}
     options = consents(case.allowed, case.destroyed, named)
-    swap = (path, Path(other.node), draws.uniform(0, 2)) if case.name == "swapped" else None
+    after_s = draws.uniform(0, 2)
+
+    def swap() -> None:
+        time.sleep(after_s)  # no event marks the steps of a run: the change hits each of them by chance
+        fresh = path.with_name(f"{path.name}.new")
+        fresh.symlink_to(other.node)
+        fresh.replace(path)
+
     return ended(
-        folder, file, options, killed_after_s=draws.uniform(0, 2.5) if case.killed else None, swap=swap
-    )
+        folder, file, options,
+        killed_after_s=draws.uniform(0, 2.5) if case.killed else None,
+        during=swap if case.name == "swapped" else None,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

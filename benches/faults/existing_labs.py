@@ -111,7 +111,7 @@ def ended(
     options: list[str],
     *,
     killed_after_s: float | None = None,
-    swap: tuple[Path, Path, float] | None = None,
+    during: Callable[[], object] | None = None,
 ) -> int | None:
     """Run an experiment; return the exit status, None if it was killed.
 
@@ -120,21 +120,17 @@ def ended(
         file: the experiment
         options: of `iolab run`
         killed_after_s: when it is killed, and the host is cleaned
-        swap: a link that is changed, its new target, and the time of the change [s], at any step of the run
+        during: what is called as soon as the run has started
     """
     running = subprocess.Popen(
         [str(IOLAB), "run", str(file), *options], cwd=folder, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    if swap is not None:
-        path, other, after_s = swap
-        time.sleep(after_s)  # no event marks the steps of a run: the change hits each of them by chance
-        fresh = path.with_name(f"{path.name}.new")
-        fresh.symlink_to(other)
-        fresh.replace(path)
+    if during is not None:
+        during()
     if killed_after_s is None:
         return running.wait(PATIENCE_S)
-    time.sleep(killed_after_s)  # likewise for the kill
+    time.sleep(killed_after_s)  # no event marks the steps of a run: the kill hits each of them by chance
     with suppress(ProcessLookupError):
         os.killpg(running.pid, signal.SIGKILL)
     running.wait()

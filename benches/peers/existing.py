@@ -12,7 +12,6 @@ interval. Exit status 1: a ratio is not between 0.98 and 1.02.
 """
 
 import json
-import os
 import re
 import tempfile
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from pathlib import Path
 from benches.harness.arguments import Argument, arguments
 from benches.harness.lab import built, setup_of
 from benches.harness.pairs import Block, agreement
-from tests.guest.computers import Computers
+from tests.guest.computers import Computers, computers_for_runs
 from tests.netns.existing_box import IQN, SECRET, box_in
 
 from iolab.agent.client import Agent
@@ -31,7 +30,6 @@ from iolab.agent.transport import LocalTransport, find_agent
 from iolab.experiment.model.measures import DiskMeasure
 from iolab.results.metric import Dimensions
 from iolab.run.agents import Agents
-from iolab.run.guests.hypervisors import Hypervisors
 from iolab.trial.disk.measure import conclude_disk, measure_disk
 from iolab.trial.lab_access import Site
 
@@ -128,16 +126,10 @@ def _figure(site: Site, measure: DiskMeasure, about: Dimensions) -> float:
 def computer(folder: Path) -> Iterator[tuple[Computers, Agents]]:
     """Start the host, and reach it by ssh."""
     with ExitStack() as stack:
-        here = stack.enter_context(Agent(LocalTransport(find_agent())))
-        computers = Computers(COMPUTER, Hypervisors(Agents(here)), folder / "computers", boot="")
-        stack.callback(computers.lab.take_down)
+        computers = stack.enter_context(computers_for_runs(COMPUTER, folder))
         stack.enter_context(
             box_in(folder / "box", ("ip", "netns", "exec", "iolab-ctl"), "0.0.0.0", size_bytes=LUN_BYTES)
         )
-        os.environ["IOLAB_SSH"] = computers.ssh
-        os.environ["IOLAB_STATE_DIR"] = str(
-            folder / "state"
-        )  # a lab that is taken down undoes all of its agent's work
         agents = Agents(stack.enter_context(Agent(LocalTransport(find_agent()))))
         agents.add("pc6", stack.enter_context(Agent(SshTransport("pc6", find_agent()), name="pc6")))
         yield computers, agents

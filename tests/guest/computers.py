@@ -5,17 +5,20 @@ They are named pc6, pc7 and so on; eth0 leads to the namespace `ctl`, where ssh 
 
 import os
 import signal
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.guest.labs import PATIENCE_S
 from tests.netns.sshd import keygen
 
 from iolab.agent.client import Agent, AgentLost
+from iolab.agent.transport import LocalTransport, find_agent
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.compose import compose
 from iolab.lab.resources import dependents
+from iolab.run.agents import Agents
 from iolab.run.guests.guests import Guests
 from iolab.run.guests.hypervisors import Hypervisors
 from iolab.run.lab.standing_lab import StandingLab
@@ -103,3 +106,19 @@ class Computers:
         done = self.agent(number).run(["sh", "-c", script], timeout_ms=PATIENCE_MS)
         assert not done.timed_out, f"pc{number} had not done it after {PATIENCE_S:.0f} s: {script}"
         return done.stdout
+
+
+@contextmanager
+def computers_for_runs(lab: str, folder: Path) -> Iterator[Computers]:
+    """Start computers that runs of iolab reach by ssh; the runs have a state folder of their own.
+
+    A run that ends undoes all changes of its agent's state folder, and must not undo the computers.
+    """
+    with Agent(LocalTransport(find_agent())) as here:
+        computers = Computers(lab, Hypervisors(Agents(here)), folder / "computers", boot="")
+        try:
+            os.environ["IOLAB_SSH"] = computers.ssh
+            os.environ["IOLAB_STATE_DIR"] = str(folder / "state")
+            yield computers
+        finally:
+            computers.lab.take_down()

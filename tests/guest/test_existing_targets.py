@@ -1,6 +1,7 @@
 """A guest's kernel connects to targets that the lab did not make, next to the guest's own connections and records."""
 
 import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from iolab.experiment.model.machines import Machine
 from iolab.experiment.model.volumes import Volume
 from iolab.lab.compose import compose
 from iolab.run.agents import Agents
+from iolab.run.hosts.devices import all_devices
 from iolab.run.lab.standing_lab import StandingLab
+from iolab.trial.disk.ran import own_program, run_to_end
 
 PATIENCE_MS = 180_000
 NODE = "/dev/iolab-lun0"
@@ -104,6 +107,41 @@ def test_kernel_initiator_reads_a_lun_and_leaves_existing_iscsi_sessions_unchang
     shown(agents, f"pidof iscsid >/dev/null || iscsid; iscsiadm -m node -T {IQN} -p {portal} --login >&2")
     with pytest.raises(LabError, match=f"this host already has a session with {IQN}"):
         standing.change_to(compose(lab_of(secret, disks=True), cpus=2))
+
+
+RESERVE = """
+set -e; modprobe -a sd_mod target_core_mod tcm_loop
+mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
+disk=/sys/kernel/config/target/core/rd_mcp_0/disk; mkdir -p $disk
+echo rd_pages=1024 >$disk/control; echo 6a3e11 >$disk/wwn/vpd_unit_serial; echo 1 >$disk/enable
+port=/sys/kernel/config/target/loopback/naa.6001405000000001/tpgt_1; mkdir -p $port/lun/lun_0
+echo naa.6001405000000002 >$port/nexus; ln -s $disk $port/lun/lun_0/disk
+node=; for look in $(seq 100); do node=$(ls /sys/block | grep sd) && break; sleep 0.1; done
+perl -e 'open(my $disk, "+<", $ARGV[0]) or die $!;
+    ioctl($disk, 0x401870C8, pack("QQLL", 0, 0x1234, 0, 0)) or die "register: $!";
+    ioctl($disk, 0x401070C9, pack("QLL", 0x1234, 1, 0)) or die "reserve: $!"' /dev/$node
+echo /dev/$node
+"""
+"""Script that makes a SCSI disk of LIO and reserves it through the kernel (IOC_PR_REGISTER and IOC_PR_RESERVE)."""
+
+
+@pytest.mark.full
+def test_disk_with_a_persistent_reservation_is_not_written(agents: Agents) -> None:
+    """Read the disk's serial number, and refuse to write although the reservation is that of the same host."""
+    standing = StandingLab(agents, lambda records: None)
+    try:
+        machines = {"near": {"kind": "vm", "accel": "tcg"}}
+        lab = Lab(TypeAdapter(dict[str, Machine]).validate_python(machines), {}, {})
+        standing.change_to(compose(lab, cpus=2))
+        node, guest = shown(agents, RESERVE).strip(), agents.of("near")
+        (disk,) = (one for one in all_devices(guest) if one.path == node)
+        assert "6a3e11" in "".join(disk.identities)
+        assert ("reserved", "0x1234") in [(one.kind, one.name) for one in disk.obstacles]
+        claim = {"program": "claim", "device": node, "serial": disk.identities[0], "claim": True}
+        refused = run_to_end(guest, (own_program(guest), "disk"), json.dumps(claim))
+        assert "has a persistent reservation with key 0x1234" in refused.stderr
+    finally:
+        standing.take_down()
 
 
 NQN, OWN_NQN = "nqn.2014-08.org.nvmexpress:box", "nqn.2014-08.org.nvmexpress:other"

@@ -6,6 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use iolab_sys::reservation_key;
 use rustix::fs::OFlags;
 
 use crate::device::{probe, Device, Obstacle, ObstacleKind};
@@ -43,6 +44,7 @@ pub fn take(asked: &Claim) -> Result<File, DiskError> {
     }
     check_unused(&device, &asked.device)?;
     let file = open_alone(&asked.device, &device, OFlags::DIRECT)?;
+    check_not_reserved(&file, &asked.device)?;
     check_signatures(&file, &asked.device)?;
     Ok(file)
 }
@@ -73,6 +75,15 @@ pub(crate) fn check_unused(device: &Device, path: &Path) -> Result<(), DiskError
         _ => (part, format!("is mounted on {name}")),
     };
     Err(DiskError::refused(format!("{} is in use: {used} {how}; it is left alone", path.display())))
+}
+
+/// Return an error if a host has reserved the disk, even if it is this host: a cluster shares the disk.
+pub(crate) fn check_not_reserved(device: &File, path: &Path) -> Result<(), DiskError> {
+    let Some(key) = reservation_key(device) else { return Ok(()) };
+    Err(DiskError::refused(format!(
+        "{} has a persistent reservation with key {key:#x}, so other hosts may use it; it is left alone",
+        path.display()
+    )))
 }
 
 /// Return an error if libblkid finds a signature on the device.

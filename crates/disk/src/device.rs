@@ -38,6 +38,10 @@ pub enum ObstacleKind {
     Swap,
     /// A program or the kernel has opened the device exclusively.
     Busy,
+    /// The SCSI disk has a persistent reservation.
+    Reserved,
+    /// The device cannot be opened.
+    Unreadable,
     /// The device has the signature of a file system, a partition table or other disk software.
     Signature,
     /// The device is read-only.
@@ -142,17 +146,25 @@ impl Device {
         fs::read_to_string(self.sys.join("dm/uuid")).ok().and_then(|text| volume_uuid(text.trim()))
     }
 
-    /// Return the disks below the device: the disks below a logical volume, or otherwise the device's own disk.
+    /// Return the disks below the device: the disks below a logical volume, or otherwise the device's own disk. A loop
+    /// device has its backing file as a second disk, because several loop devices can share the file.
     pub fn disks_below(&self) -> BTreeSet<String> {
         let below = entries(&self.whole().join("slaves"));
         if below.is_empty() {
-            return BTreeSet::from([self.disk()]);
+            return [Some(self.disk()), self.backing_file()].into_iter().flatten().collect();
         }
         below
             .iter()
             .filter_map(|name| fs::canonicalize(Path::new("/sys/class/block").join(name)).ok())
             .flat_map(|sys| Self { number: 0, sys }.disks_below())
             .collect()
+    }
+
+    /// Return device and inode number of a loop device's backing file.
+    fn backing_file(&self) -> Option<String> {
+        let path = fs::read_to_string(self.whole().join("loop/backing_file")).ok()?;
+        let seen = fs::metadata(path.trim_end()).ok()?;
+        Some(format!("file-{}-{}", seen.dev(), seen.ino()))
     }
 
     /// Return the reasons why the device, its partitions or its disk are in use.

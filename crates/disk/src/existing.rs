@@ -1,18 +1,19 @@
 //! Block devices that exist before a lab: facts about them, the record that a lab keeps, and reopening the recorded
 //! device. A program that only reads gets a descriptor that is not open for writing.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use iolab_sys::disk_sequence;
+use iolab_sys::{disk_sequence, reservation_key};
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
 use crate::cache::length;
-use crate::claim::{check_signatures, check_unused, open_alone};
+use crate::claim::{check_not_reserved, check_signatures, check_unused, open_alone};
 use crate::device::{entries, is_busy, probe, Device, Obstacle, ObstacleKind};
 use crate::error::DiskError;
 use crate::report::Examined;
@@ -63,7 +64,7 @@ pub fn examine(asked: &Examine) -> Result<Examined, DiskError> {
     Ok(seen)
 }
 
-/// Examine all disks of this kernel and their partitions, except unreadable ones.
+/// Examine all disks of this kernel and their partitions.
 pub fn all() -> Vec<Examined> {
     let folder = Path::new("/sys/class/block");
     let mut names = entries(folder);
@@ -74,12 +75,26 @@ pub fn all() -> Vec<Examined> {
         sectors.trim() != "0" && hidden.trim() != "1"
     });
     nodes
-        .filter_map(|name| {
-            let path = Path::new("/dev").join(name.replace('!', "/"));
-            let (file, device) = open_to_read(&path).ok()?;
-            describe(&file, &device, &path).ok()
+        .map(|name| (name, Path::new("/dev").join(name.replace('!', "/"))))
+        .filter(|(_, path)| path.exists()) // a container shows the host's disks in /sys, but not their nodes
+        .map(|(name, path)| {
+            let seen = open_to_read(&path).and_then(|(file, device)| describe(&file, &device, &path));
+            seen.unwrap_or_else(|error| unreadable(path, name, &error))
         })
         .collect()
+}
+
+fn unreadable(path: PathBuf, name: &str, error: &DiskError) -> Examined {
+    let why = Obstacle { kind: ObstacleKind::Unreadable, name: error.to_string(), part: name.to_owned() };
+    Examined {
+        path,
+        name: name.to_owned(),
+        disks: BTreeSet::new(),
+        identities: Vec::new(),
+        sequence: None,
+        bytes: 0,
+        obstacles: vec![why],
+    }
 }
 
 /// Open the recorded device: only for reading, or for exclusive writing.
@@ -103,6 +118,7 @@ pub fn open(place: &Path, writes: bool) -> Result<File, DiskError> {
     check_unused(&device, &record.path)?;
     let alone = open_alone(&record.path, &device, OFlags::empty())?;
     check_same(&record, &alone, &device)?;
+    check_not_reserved(&alone, &record.path)?;
     if !record.destroys {
         check_signatures(&alone, &record.path)?;
     }
@@ -128,6 +144,9 @@ fn describe(file: &File, device: &Device, path: &Path) -> Result<Examined, DiskE
     let found = |kind, name: &str| Obstacle { kind, name: name.to_owned(), part: device.name() };
     if obstacles.is_empty() && is_busy(path) {
         obstacles.push(found(ObstacleKind::Busy, ""));
+    }
+    if let Some(key) = reservation_key(file) {
+        obstacles.push(found(ObstacleKind::Reserved, &format!("{key:#x}")));
     }
     if device.is_read_only() {
         obstacles.push(found(ObstacleKind::ReadOnly, ""));

@@ -187,21 +187,25 @@ def _print_emulators(labs: Labs) -> None:
 
 
 def _print_devices(labs: Labs) -> None:
-    """Print which parts of existing block devices are read and written."""
+    """Print which parts of existing block devices and targets are read and written."""
     from iolab.run.hosts.devices import used_devices  # few plans need the code of disk trials
+    from iolab.run.hosts.targets import used_targets
 
-    for use in used_devices(labs, labs.plan.steps[:STEPS_READ]):
+    steps = labs.plan.steps[:STEPS_READ]
+    for use in used_devices(labs, steps):
+        path, volume, measure = use.path, use.volume, use.measure
         if use.writes_bytes:
-            line = Phrase(
-                "plan.device-is-written",
-                device=use.path,
-                volume=use.volume,
-                measure=use.measure,
-                size=write_bytes(use.writes_bytes),
-            )
+            size = write_bytes(use.writes_bytes)
+            say(Phrase("plan.device-is-written", device=path, volume=volume, measure=measure, size=size))
         else:
-            line = Phrase("plan.device-is-read", device=use.path, volume=use.volume, measure=use.measure)
-        say(line)
+            say(Phrase("plan.device-is-read", device=path, volume=volume, measure=measure))
+    for use in used_targets(labs, steps):
+        path, volume, measure = use.path, use.volume, use.measure
+        if use.writes_bytes:
+            size = write_bytes(use.writes_bytes)
+            say(Phrase("plan.target-is-written", target=path, volume=volume, measure=measure, size=size))
+        else:
+            say(Phrase("plan.target-is-read", target=path, volume=volume, measure=measure))
 
 
 def cannot_run(cells: Unsupported | UnsupportedCells) -> Text:

@@ -26,7 +26,7 @@ ASK = 'printf %s "$0" | "/proc/$PPID/exe" disk >/dev/null'
 SHOW_SAME = ASK + " && echo same"
 SHOW_NODE = 'sed "s/.*\\"node\\":\\"\\([^\\"]*\\)\\".*/\\1/" "$0"'
 """Script that prints the device's node from the record."""
-USES = ("held", "loop", "mounted", "swap", "busy")
+USES = ("held", "loop", "mounted", "swap", "busy", "reserved")
 """Kinds of obstacles that a device in use has; the user's permission does not remove these obstacles."""
 
 
@@ -35,9 +35,9 @@ class Obstacle:
     """A reason against writing to a device."""
 
     kind: str
-    """held, loop, mounted, swap, busy, read-only or signature."""
+    """held, loop, mounted, swap, busy, reserved, read-only, unreadable or signature."""
     name: str
-    """Mount point, device on top, or type of the signature."""
+    """Mount point, device on top, key of the reservation, reason of the kernel, or type of the signature."""
     part: str
     """The device with the obstacle: the device itself, its disk or one of its partitions."""
 
@@ -117,5 +117,7 @@ def _in_use(device: ExaminedDevice, use: Obstacle) -> Phrase:
             return Phrase("run.device-swap", device=device.path, part=use.part)
         case "busy":
             return Phrase("run.device-busy", device=device.path)
+        case "reserved":
+            return Phrase("run.device-reserved", device=device.path, key=use.name)
         case _:
             return Phrase("run.device-held", device=device.path, part=use.part, name=use.name)

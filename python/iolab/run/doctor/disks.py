@@ -26,7 +26,9 @@ def disk_findings(agent: Agent) -> Iterator[Finding]:
     except AgentError as error:
         yield limited("disks", DiskNotRead(said=str(error)))
         return
-    yield from (good(one.path, described(one)) for one in devices[:MOST_DEVICES])
+    for one in devices[:MOST_DEVICES]:
+        closed = [obstacle.name for obstacle in one.obstacles if obstacle.kind == "unreadable"]
+        yield limited(one.path, DiskNotRead(said=closed[0])) if closed else good(one.path, described(one))
 
 
 def described(device: ExaminedDevice) -> DiskOffered | DiskWithout:

@@ -28,12 +28,12 @@ Leases = Mapping[str, Sequence[str]]
 
 @frozen
 class DeviceUse:
-    """A measure's use of an existing device."""
+    """A measure's use of an existing device or target."""
 
     kernel: str
-    """Kernel of the device."""
+    """Kernel of the device; empty for a target."""
     path: str
-    """Path of the device."""
+    """Path of the device, or identity of the target without its serial number."""
     volume: str
     """Name of the volume."""
     measure: str

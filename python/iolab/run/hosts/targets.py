@@ -1,7 +1,7 @@
 """Check existing targets before anything is built: whether their secrets can be read, and whether they may be
 written."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from iolab.errors import InputError, Problem, UnsupportedError
 from iolab.experiment.experiment import Experiment
@@ -10,6 +10,7 @@ from iolab.lab.volumes.served import consents_to
 from iolab.locale import Phrase
 from iolab.plan.commands import Labs
 from iolab.plan.types import Plan, Step
+from iolab.run.hosts.devices import DeviceUse
 from iolab.run.lab.secrets import read_secret
 from iolab.trial.disk.section_runs import written_bytes
 
@@ -35,6 +36,17 @@ def check_targets(experiment: Experiment, plan: Plan) -> None:
     _check_secrets(sources)
     if refusals:
         raise UnsupportedError(Phrase("errors.several-clauses", clauses=list(refusals.values())))
+
+
+def used_targets(labs: Labs, steps: Sequence[Step]) -> tuple[DeviceUse, ...]:
+    """Return the uses of existing targets in steps of a plan, each use once."""
+    found: dict[DeviceUse, None] = {}
+    for step in steps:
+        for name, target in _targets(labs, step):
+            size = written_bytes(labs.setup(step), step.measure, name)
+            if size is not None:
+                found[DeviceUse("", target.written_identity, name, step.measure, size)] = None
+    return tuple(found)
 
 
 def _targets(labs: Labs, step: Step) -> Iterator[tuple[str, ExistingTarget]]:

@@ -41,6 +41,7 @@ def seen(*kinds: str, identities: tuple[str, ...] = ("S1", "eui.1")) -> Examined
         (seen("held"), BOTH, "run.device-held"),
         (seen("loop"), BOTH, "run.device-held"),
         (seen("busy"), BOTH, "run.device-busy"),
+        (seen("reserved"), BOTH, "run.device-reserved"),
         (seen("read-only"), BOTH, "run.device-read-only"),
         (seen("signature"), NAMED, "run.device-with-content"),
         (seen("signature"), BOTH, None),

@@ -12,11 +12,14 @@ from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.model.volumes import Consents
 from iolab.lab.hosts.facts import Facts
+from iolab.messages.checks import DiskNotRead
 from iolab.plan.commands import Labs
 from iolab.plan.planning import make_plan
 from iolab.plan.types import Plan
 from iolab.run.agents import Agents
+from iolab.run.doctor.disks import disk_findings
 from iolab.run.hosts.devices import examined, used_devices
+from iolab.run.hosts.targets import used_targets
 
 TEXT = """
 title: A disk
@@ -40,7 +43,8 @@ def planned(text: str = TEXT) -> tuple[Experiment, Plan]:
     experiment = parse(text, "disk.yaml")
     facts = Facts(
         hostname="pc", kernel="6.1", architecture="x86_64", os="Debian", cpu_model="x", cpus=2, memory_bytes=1 << 30,
-        clocksource="tsc", load_1min_milli=0, programs={"fio": "3.33", "hdparm": "9.65"}, capabilities=("netns",),
+        clocksource="tsc", load_1min_milli=0, capabilities=("netns",),
+        programs={"fio": "3.33", "hdparm": "9.65", "qemu-storage-daemon": "7.2", "iscsi-inq": ""},
     )  # fmt: skip
     return experiment, make_plan(experiment, facts)
 
@@ -89,3 +93,26 @@ def test_reading_a_device_needs_no_consent_even_if_the_device_has_no_identity() 
     found, leases = examined(experiment, plan, host({**SEEN, "identities": []}), {})
     assert found.consents.expected("", "/dev/sdx") is None
     assert leases == {"": ["disk:sdx"]}
+
+
+def test_plan_states_which_part_of_a_target_may_be_written() -> None:
+    """Leave the serial number open: the target reports it only when the lab uses the target."""
+    text = TEXT.replace("{volume: v}", "{volume: v, via: user}").replace(
+        "device: /dev/sdx", "target: {portal: 198.18.0.9, iqn: iqn.2026-01.x:box, lun: 1}"
+    )
+    experiment, plan = planned(text)
+    uses = [(one.path, one.writes_bytes) for one in used_targets(Labs(experiment, plan), plan.steps)]
+    assert plan.unsupported == ()
+    assert sorted(uses) == [("iqn.2026-01.x:box,1/SERIAL", 0)] * 2 + [
+        ("iqn.2026-01.x:box,1/SERIAL", 16 << 20)
+    ]
+    assert used_devices(Labs(experiment, plan), plan.steps) == ()
+
+
+def test_doctor_lists_a_device_that_it_cannot_open_with_the_reason() -> None:
+    """Report it as a limit of the host."""
+    closed = {"kind": "unreadable", "name": "opening /dev/sdx: Permission denied", "part": "sdx"}
+    seen = {**SEEN, "identities": [], "obstacles": [closed]}
+    (finding,) = disk_findings(host(seen).here)
+    assert finding.grade == "limited"
+    assert finding.seen == (DiskNotRead(said=closed["name"]),)
