@@ -586,12 +586,13 @@ class ReceiverReport:
     stalls: tuple[Stall, ...]
     """Stalls of the receiving thread, oldest first."""
     slices_frames: tuple[Count, ...] = ()
-    """First copies, by the hundredth of the trial in which they were sent."""
+    """Number of frames that arrived, without duplicates, for each hundredth of the trial in which they
+    were sent."""
     arrived_slices_frames: tuple[Count, ...] = ()
-    """First copies, by the hundredth of the trial in which they arrived."""
+    """Number of frames that arrived, without duplicates, in each hundredth of the trial."""
     least_latency_slices_ns: tuple[Count | None, ...] = ()
-    """Minimum latency of the first copies that arrived in each hundredth of the trial; none if no frame
-    arrived."""
+    """Minimum latency of the frames, without duplicates, that arrived in each hundredth of the trial;
+    none if no frame arrived."""
     after_end_frames: Count = 0
     """First copies that arrived after the end of the trial's time."""
     thread: ThreadUse

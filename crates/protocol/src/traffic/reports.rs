@@ -250,13 +250,13 @@ pub struct ReceiverReport {
     pub stalls: Vec<Stall>,
     /// Number of stalls.
     pub stall_count: u64,
-    /// First copies, by the hundredth of the trial in which they were sent.
+    /// Number of frames that arrived, without duplicates, for each hundredth of the trial in which they were sent.
     #[serde(default)]
     pub slices_frames: Vec<u64>,
-    /// First copies, by the hundredth of the trial in which they arrived.
+    /// Number of frames that arrived, without duplicates, in each hundredth of the trial.
     #[serde(default)]
     pub arrived_slices_frames: Vec<u64>,
-    /// Minimum latency of the first copies that arrived in each hundredth of the trial; none if no frame arrived.
+    /// Minimum latency of the frames, without duplicates, that arrived in each hundredth of the trial; none if no frame arrived.
     #[serde(default)]
     pub least_latency_slices_ns: Vec<Option<u64>>,
     /// First copies that arrived after the end of the trial's time.

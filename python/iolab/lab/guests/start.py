@@ -76,7 +76,7 @@ class GuestStart:
     nested: bool = False
     """Whether the parent is itself a guest of the lab."""
     switches: tuple[SwitchStart, ...] = ()
-    """Switches of the NICs, in NIC order."""
+    """Switches to which the NICs are connected, in NIC order."""
     unprivileged: bool = False
     """Whether the hypervisor runs as a dedicated unprivileged user."""
 
