@@ -1,7 +1,7 @@
 """Check with random labs on logical volumes of a host reached by ssh that no byte changes without permission.
 
-Usage: python -m benches.faults.existing_lvm [LABS [SEED]]. Needs root, QEMU and the image host (iolab image build
-host); about 15 s per lab.
+Usage: python -m benches.faults.existing_lvm [LABS [SEED]]. Needs root, QEMU and the image host:fdisk,lvm2 (iolab
+image build host:fdisk,lvm2); about 20 s per lab.
 
 The host is a guest with its own kernel, a real sshd and lvm2. The disk of a lab is a logical volume, a logical volume
 that has a snapshot, a snapshot, or the physical volume of them all. Contents, other uses, names, permissions, changed
@@ -39,7 +39,7 @@ HOST = """
 lab:
   machines:
     ctl: {kind: netns}
-    pc6: {kind: vm, accel: tcg, image: host, memory: 512M, cpus: 2, disks: [{volume: physical}]}
+    pc6: {kind: vm, accel: tcg, image: "host:fdisk,lvm2", memory: 512M, cpus: 2, disks: [{volume: physical}]}
   links:
     ssh6: {ends: [ctl.c6, pc6.eth0], addresses: {ctl.c6: 198.19.6.1/24, pc6.eth0: 198.19.6.2/24}}
   volumes: {physical: {size: 160M}}
@@ -66,7 +66,8 @@ disk=/dev/$(basename $(dirname $serial)); vgcreate -qq -y exists $disk >&2; echo
 """Script that makes a volume group of the host's disk, and prints the disk."""
 LEFT = f"""
 losetup -l -n -O NAME,BACK-FILE; cat /proc/mounts; dmsetup info -c --noheadings -o name,uuid,open
-find /dev /run /var/tmp -name '*{VOLUME}*'; find /run/other /run/iolab -mindepth 2 -type d 2>/dev/null | sort; true
+find /dev /run /var/tmp -name '*{VOLUME}*' ! -path '*/leases/*'
+find /run/other /run/iolab -mindepth 2 -type d 2>/dev/null | sort; true
 """
 """Script that prints what a lab could leave on the host."""
 DIGESTS = """
