@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc
 
-from iolab.analysis.effects import POOLING_P, Difference, Model, Spread, split
+from iolab.analysis.effects import POOLING_P, Difference, Model, Spread, compared_only_at, split
 from iolab.analysis.linear_model import codes
 from iolab.analysis.ratios import ABSENT
 
@@ -137,7 +137,8 @@ def pairs(of: CellMeans, factor: int, level: int) -> Pairs | None:
     count = of.there[cells].sum(axis=1)
     return Pairs(
         of=of, factor=factor, level=level, cells=cells, values=of.means[cells] - mean[group], own=1.0 / count,
-        group=group, other=inverse[group], through=of.there[cells] / count[:, None] - blocks[group], conditions={},
+        group=group, other=inverse[group], through=of.there[cells] / count[:, None] - blocks[group],
+        conditions=compared_only_at(of.model, factor, level, cells),
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from iolab.analysis.linear_model import (
     fit,
     matched_difference,
 )
+from iolab.analysis.ratios import ABSENT
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Effect, Interval
 from iolab.messages.notes import EffectsAliased, EffectsNotFitted, NotPositive, TooManyLevels
@@ -249,6 +250,27 @@ def difference(model: Model, factor: int, level: int) -> Difference | None:
     return None if found is None else _difference(found, plots or model.spread)
 
 
+def compared_only_at(model: Model, factor: int, level: int, cells: Ints) -> dict[int, int]:
+    """Return the factors, by index, of which a comparison covers one level, although the measure has more levels.
+
+    Their other cells have no figure, or none that may be compared; the comparison says nothing about them.
+
+    Args:
+        model: the fitted model
+        factor: index of the compared factor
+        level: level that is compared with the factor's reference
+        cells: indices of the compared cells at this level, in `model.levels`
+    """
+    sides = (level, model.design.references[factor])
+    planned = model.table.levels[np.isin(model.table.levels[:, factor], sides)]
+    found = {}
+    for other in range(planned.shape[1]):
+        own, every = np.unique(model.levels[cells, other]), np.unique(planned[:, other])
+        if other != factor and len(own) == 1 and own[0] != ABSENT and (every != ABSENT).sum() > 1:
+            found[other] = int(own[0])
+    return found
+
+
 def _difference(found: Contrast, spread: Spread) -> Difference:
     return Difference(found.value, float(np.sqrt(found.leverage * spread.variance)), spread.freedom)
 
@@ -287,6 +309,7 @@ def _effects(model: Model, family: list[tuple[Term, Difference]]) -> list[Effect
                 table.factors[f]: table.labels[f][at] for f, at in zip(term.factors, term.levels, strict=True)
             },
             reference={table.factors[f]: table.labels[f][model.design.references[f]] for f in term.factors},
+            conditions=_conditions(model, term),
             ratio=own.ratio,
             ci=own.interval,
             p_value=None if np.isnan(p_value) else p_value,
@@ -294,6 +317,16 @@ def _effects(model: Model, family: list[tuple[Term, Difference]]) -> list[Effect
         )
         for (term, own), p_value in zip(family, corrected.tolist(), strict=True)
     ]
+
+
+def _conditions(model: Model, term: Term) -> dict[str, str]:
+    """Return the only compared levels of other factors for a main effect, by factor; empty for an interaction."""
+    if len(term.factors) > 1:
+        return {}
+    (factor,), (level,) = term.factors, term.levels
+    cells = np.flatnonzero(model.levels[:, factor] == level)
+    only = compared_only_at(model, factor, level, cells)
+    return {model.table.factors[other]: model.table.labels[other][at] for other, at in only.items()}
 
 
 def detectable_ratio(differences: Sequence[Difference]) -> float | None:

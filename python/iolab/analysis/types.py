@@ -277,6 +277,8 @@ class Effect:
     """p-value of ratio = 1, Holm-corrected."""
     better: str = ""
     """Preferred direction of the metric: "larger", "smaller", or empty if not declared."""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    """Level by factor, for the factors of which only this level could be compared; empty: all levels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,10 @@ MOST_FINDINGS = 12
 NO_BASELINE: Mapping[str, str] = MappingProxyType({})
 MOST_DETECTABLE = 1.0
 """If a run cannot detect changes below this size, it has too few blocks for conclusions [ratio]."""
+MOST_WIDTH = 2
+"""Half-width of an interval around no change, in smallest detectable changes, above which nothing is concluded."""
+NARROW_RATIO = 1.1
+"""Half-width, as a ratio, up to which an interval always counts as narrow."""
 FUNCTIONAL_CODE = "emulated"
 """Code of the warning that figures come from emulation."""
 
@@ -145,7 +149,11 @@ def _not_shown(found: Finding, detectable: float | None) -> str:
     if found.ci is None or (detectable is not None and detectable > MOST_DETECTABLE):
         return "summary.untold"
     if found.ci.low <= 1 <= found.ci.high:
-        return "summary.same" if detectable is None else "summary.same_detectable"
+        if detectable is None:
+            return "summary.same"
+        # The interval covers the effect in each cell, so it may be wider than that of the mean.
+        narrow = found.ci.high <= found.ci.low * max((1 + detectable) ** MOST_WIDTH, NARROW_RATIO) ** 2
+        return "summary.same_detectable" if narrow else "summary.wide"
     small = detectable is not None and max(found.ratio, 1 / found.ratio) < 1 + detectable
     return "summary.too_small" if small else "summary.chance"
 

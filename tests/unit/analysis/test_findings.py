@@ -128,6 +128,24 @@ def test_factor_without_interaction_is_one_finding(make_run: MakeRun) -> None:
     assert rest == {(measure, factor) for measure in ("tcp", "udp") for factor in ("offload", "direction")}
 
 
+def test_effect_that_could_be_compared_at_one_level_only_names_this_level(make_run: MakeRun) -> None:
+    """Let the trials under load have no figure: the effect of the queue says nothing about load."""
+    random = np.random.default_rng(1)
+
+    def value(_: str, levels: tuple[int, ...], block: int) -> dict[str, tuple[float, str]]:
+        seen = {"received_bps": (float(np.exp(20 + random.normal(0, 0.02))), "bit/s")}
+        return {} if levels[0] else seen
+
+    factors = {"load": ["idle", "loaded"], "queue": ["codel", "fifo"], "mtu": ["1500", "9000"]}
+    baseline = {"load": "idle", "queue": "codel", "mtu": "1500"}
+    found = analyse(*make_run(factors, 3, value, measures=("rr",), baseline=baseline))
+    assert {each.factor: dict(each.conditions) for each in found.findings} == {
+        "queue": {"load": "idle"}, "mtu": {"load": "idle"},
+    }  # fmt: skip
+    alone = [each for each in found.effects if len(each.levels) == 1]
+    assert [dict(each.conditions) for each in alone] == [{"load": "idle"}] * 2
+
+
 def test_factor_that_interacts_is_reported_per_condition(make_run: MakeRun) -> None:
     """Report that MTU 9000 helps one-way traffic, and that both ways shows no difference."""
     findings = simulate(make_run, 2, lambda m, levels: 0.34 if levels[0] and not levels[2] else 0.0).findings

@@ -4,6 +4,7 @@ import pytest
 
 from iolab.errors import InputError
 from iolab.experiment.check import parse
+from iolab.experiment.model.links import Shape
 
 TEXT = """\
 lab:
@@ -103,3 +104,15 @@ def test_invalid_shape_is_refused_with_one_problem(shape: str, seen: str) -> Non
 def test_valid_shape_is_accepted(shape: str) -> None:
     """Check trees, borrowing, and queues of leaves."""
     assert problems(shape) == []
+
+
+def test_shape_gives_a_flow_the_rate_of_the_port_and_of_the_classes_for_its_machines() -> None:
+    """Use the ceil of a class, and leave out classes of other machines."""
+    classes = {
+        "g0": {"rate": "400Mbit", "ceil": "600Mbit", "from": "a"},
+        "g1": {"rate": "100Mbit", "from": "c.eth1"},
+        "g2": {"rate": "50Mbit", "from": "a", "to": "b"},
+    }
+    shape = Shape.model_validate({"at": "a.eth0", "qdisc": "pacer", "rate": "700Mbit", "classes": classes})
+    assert shape.rates_between("a", "b") == [700_000_000, 600_000_000, 50_000_000]
+    assert shape.rates_between("a", "d") == [700_000_000, 600_000_000]

@@ -443,6 +443,19 @@ def test_insignificant_finding_states_detection_limit_or_correction_as_reason(ma
     )
 
 
+def test_wide_interval_around_no_change_is_reported_as_not_told_apart(made: Made) -> None:
+    """State no difference for an interval of 10 % both ways, but not for one of 60 %, if 20 % can be detected."""
+    _, analysis, _ = made
+    able = replace(analysis, detectable={"tcp": 0.2})
+    none = replace(analysis.findings[0], measure="tcp", ratio=1.0, shown=False)
+    narrow = replace(none, ci=Interval(0.9, 1.1, "t"))
+    assert "shows no difference" in sentences.finding(narrow, able, names(FACTORS, EN))
+    wide = replace(none, ci=Interval(0.4, 1.6, "t"))
+    assert "too wide to tell whether there is a difference" in sentences.finding(
+        wide, able, names(FACTORS, EN)
+    )
+
+
 def test_run_with_a_huge_detection_limit_is_reported_as_too_few_blocks(made: Made) -> None:
     """Hide a detection limit of 35189 %, which is no information."""
     _, analysis, _ = made

@@ -94,6 +94,17 @@ class Shape(BaseModel):
     default: Maybe[str] = None
     """Class for packets that no filter selects; default: these packets are not shaped."""
 
+    def rates_between(self, source: str, target: str) -> list[int]:
+        """Return the rate of the whole port, and the maximum rate of each class for packets between two machines
+        [bit/s]."""
+
+        def selects(ends: tuple[str | None, str | None]) -> bool:
+            pairs = zip(ends, (source, target), strict=True)
+            return all(end is None or end.partition(".")[0] == machine for end, machine in pairs)
+
+        own = [one.most_bps for one in self.classes.values() if selects((one.src, one.dst))]
+        return own if self.rate is None else [self.rate, *own]
+
     @property
     def rate_bps(self) -> int:
         """Return the rate of a discipline that requires a rate [bit/s].

@@ -118,6 +118,11 @@ def troubles_view(
     }  # fmt: skip
 
 
+def _selected(cells: Mapping[str, Sequence[str]]) -> str:
+    """Return a selection of cells as `--only` reads it."""
+    return ",".join(f"{name}={'|'.join(labels)}" for name, labels in cells.items())
+
+
 def repeat_view(run: StoredRun, experiment: Experiment, version: str, words: Words) -> Mapping[str, object]:
     """Return the command lines that repeat the run and the report, and the identification of the run."""
     plan = run.plan
@@ -127,6 +132,7 @@ def repeat_view(run: StoredRun, experiment: Experiment, version: str, words: Wor
             source=shlex.quote(_source(run, experiment)),
             seed=plan.seed,
             blocks=plan.blocks,
+            only="".join(f" --only {shlex.quote(_selected(one))}" for one in plan.only),
         ),
         words.text("page.repeat_report", run=shlex.quote(str(run.folder))),
         words.text("page.repeat_trials", run=shlex.quote(str(run.folder))),

@@ -200,7 +200,7 @@ def _contents(fills: Mapping[str, object], words: Words) -> list[tuple[str, str]
         ("results", "page.results", bool(fills["results"])),
         ("charts", "page.charts", bool(fills["results"])),
         ("limits", "packets.limits", bool(fills["packets"])),
-        ("instrument", "packets.instrument", bool(fills["packets"])),
+        ("instrument", "packets.instrument", bool(fills["instrument_lines"] or fills["paths"])),
         ("wire", "wire.heading", isinstance(wire, OnTheWire) and bool(wire.trials)),
         ("flames", "profile.heading", isinstance(drawn, Flames) and bool(drawn.flames)),
         ("over-time", "over_time.heading", isinstance(over_time, OverTime) and bool(over_time.trials)),
@@ -255,11 +255,20 @@ def _effect(effect: Effect, names: Names) -> EffectRow:
     change = numbers.change(effect.ratio, effect.ci, words)
     return EffectRow(
         measure=names.measure(effect.measure),
-        level=words.text("table.interaction", levels=levels) if len(effect.levels) > 1 else levels,
+        level=_compared(effect, levels, names),
         reference=names.cell(effect.reference),
         change=numbers.judged(change, effect.ratio, better, words),
         p_value=numbers.p_value(effect.p_value, words),
     )
+
+
+def _compared(effect: Effect, levels: str, names: Names) -> str:
+    """Return the compared levels of an effect, and the levels of other factors for which alone it was measured."""
+    if len(effect.levels) > 1:
+        return names.words.text("table.interaction", levels=levels)
+    if not effect.conditions:
+        return levels
+    return names.words.text("table.effect_under", levels=levels, conditions=names.cell(effect.conditions))
 
 
 @cache

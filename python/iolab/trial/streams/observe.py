@@ -162,19 +162,25 @@ def _of(readings: Readings, end: Endpoint) -> Sequence[Reading]:
 def connections_of(
     seen: Observed, source: Endpoint, target: Endpoint, port: int, *, forth: bool
 ) -> Connections | None:
-    """Return the source's TCP state over all connections on which it sent: last values, and means over time."""
-    read: dict[tuple[int, int], list[SocketCounters]] = {}
+    """Return the source's TCP state over all connections on which it sent: last values, and means over time.
+
+    The means begin after the warm-up, like the measured rate: slow start is not part of them.
+    """
+    read: dict[tuple[int, int], list[tuple[int, SocketCounters]]] = {}
     for reading in _of(seen.connections, source):
-        for row in (row for one in reading.observations if one.netns == source.netns for row in one.sockets):
-            if port == (row.remote_port if forth else row.local_port):
-                read.setdefault((row.local_port, row.remote_port), []).append(row)
+        for one in (one for one in reading.observations if one.netns == source.netns):
+            for row in one.sockets:
+                if port == (row.remote_port if forth else row.local_port):
+                    read.setdefault((row.local_port, row.remote_port), []).append((one.begin_ns, row))
     # iperf3's control connection, and with --bidir the reverse direction, send almost nothing.
-    most = max((own[-1].sent_bytes for own in read.values()), default=0)
-    sending = [own for own in read.values() if own[-1].sent_bytes * 10 > most]
-    rows = [own[-1] for own in sending]
+    most = max((own[-1][1].sent_bytes for own in read.values()), default=0)
+    sending = [own for own in read.values() if own[-1][1].sent_bytes * 10 > most]
+    rows = [own[-1][1] for own in sending]
     if not most or not rows:
         return None
-    under_way = [[row for row in own if row.in_flight_bytes] or own for own in sending]
+    begun = [[row for at, row in own if at >= own[0][0] + seen.measure.warm_up] for own in sending]
+    apart = [late or [row for _, row in own] for late, own in zip(begun, sending, strict=True)]
+    under_way = [[row for row in own if row.in_flight_bytes] or own for own in apart]
     return Connections(
         busy_ns=sum(row.busy_ns for row in rows),
         receiver_limited_ns=sum(row.receiver_limited_ns for row in rows),
@@ -250,15 +256,15 @@ def _shapers(seen: Observed, way: Way, course: Course) -> Iterator[ShaperSeen]:
 
 
 def _pacers(lab: Lab, way: Way, course: Course) -> Iterator[Passed]:
-    """Yield the ports on a path to which iolab's pacer gives a single rate, with their rate while they sent."""
+    """Yield the ports on a path that iolab's pacer paces, with their rate while they sent, and the nearest of the rates
+    of the port and of the flow's classes."""
+    ends, outs = (way.source.machine, way.target.machine), {out for out, _ in way.hops}
     for shape in (link.shape for link in lab.links.values() if link.shape is not None):
-        if shape.qdisc != "pacer" or shape.classes or shape.rate is None:
+        if shape.qdisc != "pacer" or shape.at not in outs:
             continue
-        sent = (
-            passing(course.port(shape.at, "tx_bytes")) if shape.at in {out for out, _ in way.hops} else None
-        )
-        if sent is not None:
-            yield Passed(shape.at, sent.bps, float(shape.rate))
+        rates, sent = shape.rates_between(*ends), passing(course.port(shape.at, "tx_bytes"))
+        if sent is not None and rates:
+            yield Passed(shape.at, sent.bps, float(min(rates, key=lambda rate: abs(rate - sent.bps))))
 
 
 def _active_ns(seen: Observed, pair: Pair) -> tuple[int, int] | None:

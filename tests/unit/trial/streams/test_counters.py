@@ -1,6 +1,8 @@
 """Kernel counters and TCP state of a stream: CPU shares, bytes, and the window in flight."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tests.unit.trial.zeros import zeros
@@ -13,6 +15,7 @@ from iolab.results.metric import Metrics
 from iolab.trial.streams.figures import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.streams.iperf3_report import FlowReport
 from iolab.trial.streams.kernels import in_flight
+from iolab.trial.streams.observe import Observed, connections_of
 
 NEAR = Endpoint("near", "eth0", "iolab-near", "eth0", "198.18.0.1", 24)
 FAR = Endpoint("far", "eth0", "iolab-far", "eth0", "198.18.0.2", 24)
@@ -148,3 +151,21 @@ def test_without_kernel_data_there_is_no_window_metric() -> None:
     """Ignore connections of a different server."""
     assert list(in_flight([(NEAR, 5201, True)], {HERE: (reading(1, 0),)}, 10**9)) == []
     assert list(in_flight([(NEAR, 5201, True)], {HERE: (reading(1, 9, port=5202),)}, 10**9)) == []
+
+
+def test_mean_congestion_window_excludes_the_warm_up() -> None:
+    """Let the window be 10 kB in slow start, and 1 MB in the 2 s after it."""
+    told = [(1, 10_000, 10_000), (2, 10_000, 20_000), (3, 1_000_000, 10**6), (4, 1_000_000, 2 * 10**6)]
+    readings = tuple(
+        replace(one, observations=(replace(seen, sockets=(grown,)),))
+        for at, window, sent in told
+        for one in [reading(at, 1000)]
+        for seen in one.observations
+        for grown in [replace(seen.sockets[0], window_bytes=window, sent_bytes=sent, rtt_ns=at * 10**6)]
+    )
+    measure = SimpleNamespace(warm_up=2 * 10**9)
+    seen = cast("Observed", SimpleNamespace(connections={HERE: readings}, measure=measure))
+    found = connections_of(seen, NEAR, FAR, 5201, forth=True)
+    assert found is not None
+    assert (found.mean_window_bytes, found.mean_rtt_ns) == (1_000_000, 3_500_000)
+    assert found.sent_bytes == 2 * 10**6
