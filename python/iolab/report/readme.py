@@ -276,17 +276,12 @@ class _Text:
         blocks = []
         if found:
             rows = [
-                [each.code, str(each.count), said.say(each.first), said.advise(each.first)] for each in found
-            ]
-            blocks.append(
-                self._as.grid(
-                    [
-                        *words.each("trouble.code", "trouble.count", "trouble.example", "trouble.advice"),
-                    ],
-                    rows,
-                    4,
-                )
-            )
+                [each.code, str(each.count), troubles.places(each, named), said.say(each.first),
+                 said.advise(each.first)]
+                for each in found
+            ]  # fmt: skip
+            heads = ("trouble.code", "trouble.count", "trouble.places", "trouble.example", "trouble.advice")
+            blocks.append(self._as.grid([*words.each(*heads)], rows, 5))
         if lost:
             rows = [
                 [words.name("trouble.statuses", each.status), named.measure(each.measure), named.cell(each.cell),

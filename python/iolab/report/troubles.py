@@ -1,21 +1,25 @@
 """Warnings, failed and invalid trials; equal warnings and failures are merged and counted."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from iolab.messages.failures import Failure
 from iolab.messages.warnings import TrialWarning
 from iolab.report.locale import Words
+from iolab.report.names import Names
 from iolab.results.trial import Status
 from iolab.store.records import TrialRecord
 
 MOST_BLOCKS = 12
 """Maximum number of block numbers in a list."""
+MOST_PLACES = 6
+"""Maximum number of cells listed for a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarningCount:
-    """A warning code with the number of trials that have it."""
+    """A warning code and cause with the number of trials that have it."""
 
     code: str
     """The code."""
@@ -29,6 +33,8 @@ class WarningCount:
     """Cell of the first trial with the warning."""
     block: int
     """Block of the first trial with the warning."""
+    where: tuple[tuple[str, Mapping[str, str], int], ...]
+    """Measure, cell, and number of trials with the warning, the most frequent first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +54,37 @@ class LostTrials:
 
 
 def warnings(trials: Iterable[TrialRecord]) -> list[WarningCount]:
-    """Count warnings by code, the most frequent first."""
-    firsts: dict[str, WarningCount] = {}
-    counts: dict[str, int] = {}
+    """Count warnings by code and cause, the most frequent first; each trial counts once."""
+    found: dict[tuple[str, str], list[tuple[TrialRecord, TrialWarning]]] = {}
     for trial in trials:
-        for warning in {each.code: each for each in reversed(trial.result.warnings)}.values():
-            counts[warning.code] = counts.get(warning.code, 0) + 1
-            if warning.code not in firsts:
-                firsts[warning.code] = WarningCount(
-                    warning.code, 0, warning, trial.measure, trial.cell, trial.block
-                )
-    order = sorted(firsts, key=lambda code: (-counts[code], code))
-    return [replace(firsts[code], count=counts[code]) for code in order]
+        own = {(each.code, _cause(each)): each for each in reversed(trial.result.warnings)}
+        for kind, warning in own.items():
+            found.setdefault(kind, []).append((trial, warning))
+    order = sorted(found, key=lambda kind: (-len(found[kind]), kind))
+    return [_counted(kind[0], found[kind]) for kind in order]
+
+
+def _cause(warning: TrialWarning) -> str:
+    """Return the code of a warning's cause, which decides its advice; empty if it has one advice."""
+    return str(getattr(getattr(warning, "cause", None), "code", ""))
+
+
+def _counted(code: str, seen: list[tuple[TrialRecord, TrialWarning]]) -> WarningCount:
+    trial, warning = seen[0]
+    cells = Counter((each.measure, tuple(each.cell.items())) for each, _ in seen)
+    where = tuple((measure, dict(cell), count) for (measure, cell), count in cells.most_common())
+    return WarningCount(code, len(seen), warning, trial.measure, trial.cell, trial.block, where)
+
+
+def places(warning: WarningCount, named: Names) -> str:
+    """Return the cells that have a warning, with the number of trials, the most frequent first."""
+    words = named.words
+    shown = [
+        words.text("trouble.place", measure=named.measure(measure), cell=named.cell(cell), count=count)
+        for measure, cell, count in warning.where[:MOST_PLACES]
+    ]
+    left = len(warning.where) - len(shown)
+    return "; ".join([*shown, words.text("trouble.more_places", count=left)] if left else shown)
 
 
 def lost(trials: Iterable[TrialRecord]) -> list[LostTrials]:

@@ -100,8 +100,10 @@ def troubles_view(
     lost = troubles.lost(trials)
     left_out = len(lost) - MOST_LOST
     return {
-        "warning_rows": [(each.code, str(each.count), said.say(each.first), said.advise(each.first))
-            for each in troubles.warnings(trials)],
+        "warning_rows": [
+            (each.code, str(each.count), troubles.places(each, named), said.say(each.first), said.advise(each.first))
+            for each in troubles.warnings(trials)
+        ],
         "lost_rows": [
             (words.name("trouble.statuses", each.status), named.measure(each.measure), named.cell(each.cell),
              troubles.block_list(each.blocks, words), said.say_any(each.reason))
