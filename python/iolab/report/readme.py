@@ -280,8 +280,8 @@ class _Text:
                  said.advise(each.first)]
                 for each in found
             ]  # fmt: skip
-            heads = ("trouble.code", "trouble.count", "trouble.places", "trouble.example", "trouble.advice")
-            blocks.append(self._as.grid([*words.each(*heads)], rows, 5))
+            columns = ("trouble.code", "trouble.count", "trouble.places", "trouble.example", "trouble.advice")
+            blocks.append(self._as.grid([*words.each(*columns)], rows, 5))
         if lost:
             rows = [
                 [words.name("trouble.statuses", each.status), named.measure(each.measure), named.cell(each.cell),

@@ -256,7 +256,10 @@ def _extent(estimates: CellEstimates, names: Names) -> str:
         return words.text("summary.single", value=with_interval(low, by, words), **places)
     low_text, high_text = (_mean(estimate, by, words) for estimate in (low, high))
     if low_text == high_text:
-        return words.text("summary.alike", value=low_text, count=len(estimates), **places)
+        exact = len(means) - len(figures.bounded) or len(means)
+        if exact < len(means):
+            return words.text("summary.alike_some", value=low_text, count=exact, total=len(means), **places)
+        return words.text("summary.alike", value=low_text, count=exact, **places)
     return words.text(
         "summary.range",
         low=with_interval(low, by, words),

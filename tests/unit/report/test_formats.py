@@ -394,6 +394,31 @@ def test_summary_shows_a_common_value_once() -> None:
     assert lines[0].replace("\u00a0", " ") == "TCP received rate: 12.0 Gbit/s in all 8 cells."
 
 
+def test_summary_leaves_out_cells_with_only_a_bound_where_it_states_a_common_value() -> None:
+    """Let one cell of eight be limited by the generator at twice the rate."""
+    run, _ = quickstart(1, outlier=False)
+    bounded = run.trials[0].cell
+    same = [
+        replace(
+            trial,
+            result=replace(
+                trial.result,
+                metrics=Metrics(
+                    [Metric.of("received_bps", 24e9, limited_by="the generator")]
+                    if trial.cell == bounded
+                    else [Metric.of("received_bps", 12e9)]
+                ),
+            ),
+        )
+        for trial in run.trials
+    ]
+    analysis = analyse(same, run.plan)
+    (line, *_) = sentences.summary(analysis, run.plan.measures, names(FACTORS, EN))
+    assert line.replace("\u00a0", " ") == (
+        "TCP received rate: 12.0 Gbit/s in 7 of 8 cells; the other cells have only a bound."
+    )
+
+
 @pytest.mark.parametrize(
     ("factor", "level", "begin"),
     [
