@@ -52,6 +52,7 @@ from iolab.run.hosts.hosts import hosts_of, lab_name, lease_hosts, reach_hosts
 from iolab.run.pairs import Pair, run_pairs
 from iolab.store.digests import host_class
 from iolab.store.read import find_runs, load_run
+from iolab.store.records import OUTCOME
 from iolab.untrusted_json import read_untrusted
 
 if TYPE_CHECKING:
@@ -60,8 +61,6 @@ if TYPE_CHECKING:
 
 MOST_PAIRS = 40
 """Default of `--pairs`; the error rates in docs/method/gate.md apply to this number."""
-STORED = "outcome.json"
-"""Name of the file in a run folder that contains the result of the run's gate."""
 FORMATS = ("json", "junit", "markdown", "sarif", "github")
 Against = Annotated[list[str], typer.Option(AGAINST, metavar="BASE", show_default=False)]
 Reports = Annotated[list[str] | None, typer.Option("--report", metavar="FORMAT=PATH")]
@@ -272,7 +271,7 @@ def _publish(
         is_same=is_same,
     )
     stored = {**reports.document(shown), "title": experiment.title, "host": host}
-    _write(path / STORED, json.dumps(stored, ensure_ascii=False))
+    _write(path / OUTCOME, json.dumps(stored, ensure_ascii=False))
     if as_json:
         say(reports.as_json(shown).rstrip())
     else:
@@ -302,7 +301,7 @@ def _write(path: Path, text: str) -> None:
 
 def _earlier(folder: Path, title: str, host: str) -> tuple[int, int]:
     """Return how many earlier A/A gates of a file on this host found a change, and how many such gates there were."""
-    found = [stored for path in find_runs(folder) if (stored := _stored(path / STORED)) is not None]
+    found = [stored for path in find_runs(folder) if (stored := _stored(path / OUTCOME)) is not None]
     same = [
         one
         for one in found

@@ -10,7 +10,7 @@ import typer
 
 from iolab.cli.console import complain, say, spoken
 from iolab.cli.language import Language
-from iolab.cli.run_names import RunName, complete, locate
+from iolab.cli.run_names import RunName, RunNames, locate
 from iolab.cli.screen import console
 from iolab.errors import ExitCode, InputError, Problem, StoreError
 from iolab.files import write_whole
@@ -21,7 +21,6 @@ from iolab.units import format_bytes
 if TYPE_CHECKING:
     from iolab.analysis.history import History
 
-Runs = Annotated[list[str], typer.Argument(metavar="RUN...", show_default=False, autocompletion=complete)]
 Folder = Annotated[Path, typer.Option("--library", "-l", metavar="DIR")]
 AsJson = Annotated[bool, typer.Option("--json")]
 LIBRARY = Path("library")
@@ -63,7 +62,7 @@ def pack_run(run: RunName, _lang: Language = ENGLISH) -> None:
     )
 
 
-def add_runs(runs: Runs, library: Folder = LIBRARY, _lang: Language = ENGLISH) -> None:
+def add_runs(runs: RunNames, library: Folder = LIBRARY, _lang: Language = ENGLISH) -> None:
     """Add runs to a library; for runs that are already in the library, add their new trials."""
     from iolab.store.library.adding import State, add
     from iolab.store.run_tables import open_run

@@ -1,10 +1,7 @@
-"""The commands list, show, report and compare, which read run folders."""
+"""The commands show, report and compare, which read run folders."""
 
-import json
 import sys
 import webbrowser
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -18,27 +15,25 @@ import iolab
 from iolab.cli.console import complain, say
 from iolab.cli.console import words as words_spoken
 from iolab.cli.language import Language
-from iolab.cli.run_names import RUNS, RunName, complete, locate
+from iolab.cli.run_names import RunName, complete, locate
 from iolab.cli.screen import console
 from iolab.errors import ExitCode, InputError, Problem, StoreError
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.files import write_whole
-from iolab.locale import ENGLISH, Phrase, Text
+from iolab.locale import ENGLISH, Phrase
 from iolab.messages.notes import ExperimentEdited
 from iolab.plan.planning import gives_plan
 from iolab.plan.selection import asked_summaries
 from iolab.printable import printable
 from iolab.report.locale import Words
-from iolab.store.read import experiment_text, find_runs, load_run, read_packets
+from iolab.store.read import experiment_text, load_run, read_packets
 from iolab.store.records import EXPERIMENT, StoredRun, TrialRecord
 
 if TYPE_CHECKING:
     from iolab.analysis.expectations import Judged
     from iolab.analysis.types import Analysis
 
-LIST_SCHEMA = 1
-"""Version of `list --json`: changed or removed keys increment it, new keys do not."""
 EXPECT = "expect"
 """Key of the expectations in an experiment file."""
 MOST_LISTED = 12
@@ -72,7 +67,6 @@ class Format(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add these commands."""
-    app.command("list")(list_runs)
     app.command()(show)
     app.command()(report)
     app.command()(compare)
@@ -117,56 +111,6 @@ def met(analysis: "Analysis") -> ExitCode:
 
     codes = {Result.MET: ExitCode.DONE, Result.NOT_MET: ExitCode.NOT_MET}
     return codes.get(overall(analysis.expectations), ExitCode.NOT_DECIDED)
-
-
-def list_runs(
-    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR")] = RUNS,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> None:
-    """List the runs, oldest first, with their progress and the status of their trials."""
-    found = [listed(path) for path in find_runs(folder)]
-    if as_json:
-        say(json.dumps({"schema": LIST_SCHEMA, "runs": found}, ensure_ascii=False))
-        return
-    if not found:
-        say(Phrase("cli.no-runs-in-folder", folder=folder))
-    for run in found:
-        say(_line(run))
-
-
-def listed(path: Path) -> dict[str, object]:
-    """Return a run folder's entry in the output of `list`, as a mapping; for an unreadable folder, the mapping has the
-    reason."""
-    try:
-        run = load_run(path)
-    except (StoreError, InputError) as error:
-        return {"folder": str(path), "status": "unreadable", "reason": str(error)}
-    last = {record.key: record.result.status.value for record in run.trials}
-    return {
-        "folder": str(path),
-        "title": run.plan.title,
-        "status": run.status.value,
-        "planned": len(run.plan.steps),
-        "trials": dict(Counter(last.values())),
-    }
-
-
-def _line(run: Mapping[str, object]) -> Text:
-    if run["status"] == "unreadable":
-        return Phrase("cli.run-is-unreadable", folder=run["folder"], reason=run["reason"])
-    trials = run["trials"]
-    assert isinstance(trials, dict)
-    ended = ", ".join(f"{count} {status}" for status, count in sorted(trials.items())) or Phrase(
-        "cli.none-done"
-    )
-    return Phrase(
-        "cli.run-in-short",
-        folder=run["folder"],
-        status=run["status"],
-        trials=run["planned"],
-        ended=ended,
-        title=run["title"],
-    )
 
 
 def show(

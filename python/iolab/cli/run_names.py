@@ -24,6 +24,7 @@ def complete(begun: str) -> list[str]:
 
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", show_default=False, autocompletion=complete)]
+RunNames = Annotated[list[str], typer.Argument(metavar="RUN", show_default=False, autocompletion=complete)]
 
 
 def locate(name: str) -> Path:

@@ -299,7 +299,7 @@ class LineFile:
             OSError: the file cannot be opened.
         """
         self.path = path
-        self._file = _locked(path)
+        self._file = lock_file(path)
         data = path.read_bytes()
         if (whole := data.rfind(b"\n") + 1) < len(data):
             os.truncate(path, whole)
@@ -331,7 +331,7 @@ class LineFile:
     def continue_in_new(self, part: Path) -> None:
         """Rename the file to `part`, and append to a new file at its path from now on."""
         self.path.rename(part)
-        named = _locked(self.path)
+        named = lock_file(self.path)
         self._file.close()
         self._file = named
 
@@ -356,7 +356,7 @@ class LineFile:
         """Continue in the file that is now at the path, after adding the lines that only the previous file has."""
         size = os.fstat(self._file.fileno()).st_size
         ours = os.pread(self._file.fileno(), size, 0).decode().splitlines()
-        named = _locked(self.path)
+        named = lock_file(self.path)
         there = self.path.read_text(encoding="utf-8", errors="replace")
         self._file.close()
         self._file = named
@@ -366,7 +366,13 @@ class LineFile:
         self._write([line for line in ours if line not in kept])
 
 
-def _locked(path: Path) -> FileIO:
+def lock_file(path: Path) -> FileIO:
+    """Open or create a file, and lock it for this process.
+
+    Raises:
+        BlockingIOError: a different process has locked the file.
+        OSError: the file cannot be opened.
+    """
     handle = open_own(path, flags=os.O_RDWR | os.O_APPEND)
     file = FileIO(handle, "r+")
     try:

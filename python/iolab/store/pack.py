@@ -3,7 +3,6 @@
 The run is readable after each step, and the next call completes steps that were interrupted.
 """
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from iolab.errors import InputError, StoreError
 from iolab.locale import Phrase
 from iolab.store.folder import RunFolder
 from iolab.store.frames import sync_folder
+from iolab.store.housekeeping import weight
 from iolab.store.lines import SEALED, identity, parts_of, seal
 from iolab.store.packs import pack_samples
 from iolab.store.read import load_run, not_a_run
@@ -43,7 +43,7 @@ def pack(path: Path) -> Packed:
     folder = RunFolder(path)
     try:
         run = load_run(path)  # a damaged run is refused before anything is changed
-        files_before, bytes_before = _weight(path)
+        files_before, bytes_before = weight(path)
         folder.begin_parts()
         for name in (TRIALS, COMMANDS):
             for part in parts_of(path, name):
@@ -57,7 +57,7 @@ def pack(path: Path) -> Packed:
         raise StoreError(Phrase("store.packing-failed", path=path, reason=reason)) from error
     finally:
         folder.close()
-    files_after, bytes_after = _weight(path)
+    files_after, bytes_after = weight(path)
     return Packed(
         files_before=files_before, files_after=files_after, bytes_before=bytes_before, bytes_after=bytes_after
     )
@@ -85,9 +85,3 @@ def _write_tables(path: Path, run: StoredRun) -> None:
         write_table(fresh, table)
         fresh.replace(path / name)
     sync_folder(path)
-
-
-def _weight(path: Path) -> tuple[int, int]:
-    """Return the number and the total size of the files below a folder."""
-    sizes = [(Path(place) / name).lstat().st_size for place, _, names in os.walk(path) for name in names]
-    return len(sizes), sum(sizes)

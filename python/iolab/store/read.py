@@ -180,10 +180,11 @@ def experiment_text(folder: Path) -> str:
 
 
 def find_runs(parent: Path) -> list[Path]:
-    """Return the run folders that are directly in `parent`, oldest first."""
+    """Return the run folders that are directly in `parent`, oldest first; hidden folders are being removed."""
     if not parent.is_dir():
         return []
-    return sorted(path for path in parent.iterdir() if decided_file(path, PLAN).is_file())
+    listed = (path for path in parent.iterdir() if not path.name.startswith("."))
+    return sorted(path for path in listed if decided_file(path, PLAN).is_file())
 
 
 def not_a_run(folder: Path) -> Problem:
