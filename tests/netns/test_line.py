@@ -111,6 +111,24 @@ def test_extended_run_measures_only_new_trials(iolab: Iolab, small: Path) -> Non
 
 
 @pytest.mark.full
+def test_packed_run_is_extended_and_packed_again_at_its_end(iolab: Iolab, small: Path) -> None:
+    """Read the same trials by every command before and after; the library has the trials of both parts."""
+    folder = small.parent / Path(iolab("run", small).stdout.splitlines()[-1])
+    before = iolab("show", folder, "--json").stdout
+    assert iolab("pack", folder).returncode == 0
+    assert iolab("show", folder, "--json").stdout == before
+    small.write_text(SMALL.replace("[1500, 9000]", "[1500, 4500, 9000]"))
+    extended = iolab("extend", folder, small)
+    assert (extended.returncode, "packed" in extended.stderr) == (0, True)
+    assert {path.name for path in (folder / "samples").iterdir()} == {"pack-001.zst", "pack-002.zst"}
+    assert (folder / "trials-002.jsonl.zst").exists()
+    assert iolab("resume", folder).returncode == 0
+    assert "6 trials" in iolab("library", "add", folder).stdout
+    assert iolab("compare", folder / "revisions" / "001", folder).returncode == 0
+    assert Path(iolab("report", folder).stdout.strip()).stat().st_size > 100_000
+
+
+@pytest.mark.full
 def test_changed_run_folder_is_not_resumed_and_both_digests_are_named(iolab: Iolab, small: Path) -> None:
     """Exit with code 2, and measure nothing."""
     folder = small.parent / Path(iolab("run", small, "--blocks", "1").stdout.splitlines()[-1])

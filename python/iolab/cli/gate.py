@@ -27,6 +27,7 @@ from iolab.cli.options import (
 from iolab.cli.plan import permitting
 from iolab.cli.planned import NoBuild, planned
 from iolab.cli.progress import LiveProgress, PlainProgress
+from iolab.cli.results import pack_at_end
 from iolab.cli.run_names import locate
 from iolab.cli.runs import leave_out, permitted, terminable, with_devices
 from iolab.cli.screen import console
@@ -125,6 +126,7 @@ def gate(
     path, found = measured
     cells = judged(found, last=True)
     _publish(path, written, " ".join(against), rule, cells, not base, wanted, as_json=as_json)
+    pack_at_end(path)
     codes = {Result.MET: ExitCode.DONE, Result.NOT_MET: ExitCode.NOT_MET}
     return codes.get(overall(cells), ExitCode.NOT_DECIDED)
 

@@ -10,6 +10,7 @@ import typer
 
 from iolab.cli.console import complain, say, spoken
 from iolab.cli.language import Language
+from iolab.cli.results import packed_in_words
 from iolab.cli.run_names import RunName, RunNames, locate
 from iolab.cli.screen import console
 from iolab.errors import ExitCode, InputError, Problem, StoreError
@@ -49,17 +50,7 @@ def pack_run(run: RunName, _lang: Language = ENGLISH) -> None:
     from iolab.store.pack import pack
 
     path = locate(run)
-    packed = pack(path)
-    say(
-        Phrase(
-            "cli.run-packed",
-            folder=path,
-            files_before=packed.files_before,
-            files_after=packed.files_after,
-            bytes_before=format_bytes(packed.bytes_before),
-            bytes_after=format_bytes(packed.bytes_after),
-        )
-    )
+    say(packed_in_words(path, pack(path)))
 
 
 def add_runs(runs: RunNames, library: Folder = LIBRARY, _lang: Language = ENGLISH) -> None:

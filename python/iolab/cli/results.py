@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 import iolab
-from iolab.cli.console import complain, say
+from iolab.cli.console import complain, in_words, say
 from iolab.cli.console import words as words_spoken
 from iolab.cli.language import Language
 from iolab.cli.run_names import RunName, complete, locate
@@ -28,11 +28,13 @@ from iolab.plan.selection import asked_summaries
 from iolab.printable import printable
 from iolab.report.locale import Words
 from iolab.store.read import experiment_text, load_run, read_packets
-from iolab.store.records import EXPERIMENT, StoredRun, TrialRecord
+from iolab.store.records import EXPERIMENT, RunStatus, StoredRun, TrialRecord
+from iolab.units import format_bytes
 
 if TYPE_CHECKING:
     from iolab.analysis.expectations import Judged
     from iolab.analysis.types import Analysis
+    from iolab.store.pack import Packed
 
 EXPECT = "expect"
 """Key of the expectations in an experiment file."""
@@ -80,6 +82,32 @@ def print_results(path: Path, screen: Console) -> ExitCode:
     analysis = _analysed(run)
     screen.print(reports.terminal(run, analysis, words_spoken()))
     return met(analysis)
+
+
+def pack_at_end(path: Path) -> None:
+    """Pack a large run that has ended. A failure is printed, and changes neither the figures nor the exit status."""
+    from iolab.store.pack import is_packed_at_end, pack
+
+    if load_run(path).status is not RunStatus.COMPLETE or not is_packed_at_end(path):
+        return
+    try:
+        complain(packed_in_words(path, pack(path)))
+    except KeyboardInterrupt:
+        complain(Phrase("cli.packing-interrupted", path=path))
+    except StoreError as error:
+        complain(in_words(error))
+
+
+def packed_in_words(path: Path, packed: "Packed") -> Phrase:
+    """Return the effect of packing a run."""
+    return Phrase(
+        "cli.run-packed",
+        folder=path,
+        files_before=packed.files_before,
+        files_after=packed.files_after,
+        bytes_before=format_bytes(packed.bytes_before),
+        bytes_after=format_bytes(packed.bytes_after),
+    )
 
 
 def _analysed(run: StoredRun) -> "Analysis":

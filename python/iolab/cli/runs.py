@@ -31,7 +31,7 @@ from iolab.cli.options import (
 from iolab.cli.plan import cannot_run, install_lines, permitting
 from iolab.cli.planned import NoBuild, planned
 from iolab.cli.progress import LiveProgress, PlainProgress
-from iolab.cli.results import print_results
+from iolab.cli.results import pack_at_end, print_results
 from iolab.cli.run_names import RunName, locate
 from iolab.cli.screen import console
 from iolab.clock import SystemClock
@@ -278,6 +278,7 @@ def measured(
             complain(Phrase("cli.run-folder-taken-away"))
         raise
     expected = print_results(path, screen)
+    pack_at_end(path)
     say(str(path))
     return load_run(path), expected
 

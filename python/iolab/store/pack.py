@@ -4,6 +4,7 @@ The run is readable after each step, and the next call completes steps that were
 """
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from iolab.errors import InputError, StoreError
@@ -12,9 +13,15 @@ from iolab.store.folder import RunFolder
 from iolab.store.frames import sync_folder
 from iolab.store.housekeeping import weight
 from iolab.store.lines import SEALED, identity, parts_of, seal
-from iolab.store.packs import pack_samples
+from iolab.store.packs import LOOSE, PACK_BYTES, pack_samples, packs_of
 from iolab.store.read import load_run, not_a_run
 from iolab.store.records import COMMANDS, PLAN, REVISIONS, SAMPLES, TABLES, TRIALS, StoredRun
+
+MIN_FILES = 1000
+"""Number of files in `samples/` from which a run is packed at its end: about 500 trials. The files of smaller runs stay
+separate, so that people can read them without decompressing."""
+MIN_BYTES = PACK_BYTES
+"""Size of `samples/` from which a run is packed at its end [bytes]: it fills one pack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +68,18 @@ def pack(path: Path) -> Packed:
     return Packed(
         files_before=files_before, files_after=files_after, bytes_before=bytes_before, bytes_after=bytes_after
     )
+
+
+def is_packed_at_end(path: Path) -> bool:
+    """Whether a run that has ended is to be packed without a request: it has many or large samples, or was packed
+    before, and pyarrow is installed."""
+    samples = path / SAMPLES
+    if not samples.is_dir() or find_spec("pyarrow") is None:
+        return False
+    if packs_of(samples):
+        return True
+    sizes = [each.lstat().st_size for each in samples.iterdir() if not each.name.endswith(LOOSE)]
+    return len(sizes) >= MIN_FILES or sum(sizes) >= MIN_BYTES
 
 
 def _remove_sealed(path: Path) -> None:
