@@ -28,7 +28,7 @@ from iolab.plan.selection import asked_summaries
 from iolab.printable import printable
 from iolab.report.locale import Words
 from iolab.store.read import experiment_text, load_run, read_packets
-from iolab.store.records import EXPERIMENT, RunStatus, StoredRun, TrialRecord
+from iolab.store.records import EXPERIMENT, RunStatus, StoredRun, TrialRecord, records_folder
 from iolab.units import format_bytes
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class Format(StrEnum):
     CSV = "csv"
     XLSX = "xlsx"
     PUKIWIKI = "pukiwiki"
+    OPENMETRICS = "openmetrics"
+    CRATE = "crate"
 
 
 def register(app: typer.Typer) -> None:
@@ -228,14 +230,7 @@ def report(
     experiment = parse(experiment_text(path), str(path / EXPERIMENT), stored=True)
     if not gives_plan(experiment, stored.plan, stored.facts):
         stored = replace(stored, notes=(*stored.notes, ExperimentEdited()))
-    if form is Format.XLSX and str(output) == "-":
-        raise InputError(
-            [
-                Problem(
-                    "report", Phrase("cli.printing-a-workbook"), "-o -", Phrase("cli.output-to-workbook-file")
-                )
-            ]
-        )
+    _refuse_unsuitable(form, output, stored)
     wanted = reports.Wanted(stored, analysis, experiment, iolab.__version__, rows.value, words)
     text = reports.FORMATS[form.value](wanted)
     if isinstance(text, str) and str(output) == "-":
@@ -243,7 +238,7 @@ def report(
             f"{_printed(text.rstrip())}\n"
         )  # line ends are unchanged, because a program reads the output
         return
-    target = output or path / f"report.{form.value}"
+    target = output or path / reports.FILE_NAMES.get(form.value, f"report.{form.value}")
     try:
         write_whole(target, text)
     except OSError as error:
@@ -251,6 +246,26 @@ def report(
     say(str(target))
     if show_it and not webbrowser.open(target.resolve().as_uri()):
         complain(Phrase("cli.no-browser-found", target=target))
+
+
+def _refuse_unsuitable(form: Format, output: Path | None, run: StoredRun) -> None:
+    """Raise InputError if a run or an output is unsuitable for a format: a workbook is not text, and a crate describes
+    the files next to it."""
+    is_printed = str(output) == "-"
+    problem = None
+    if form is Format.XLSX and is_printed:
+        problem = Problem(
+            "report", Phrase("cli.printing-a-workbook"), "-o -", Phrase("cli.output-to-workbook-file")
+        )
+    elif form is Format.CRATE and output is not None and not is_printed:
+        problem = Problem(
+            "report", Phrase("cli.writing-a-crate"), f"-o {output}", Phrase("cli.crate-without-output")
+        )
+    elif form is Format.CRATE and not (run.trials and records_folder(run.folder) == run.folder):
+        seen = Phrase("cli.no-trials") if not run.trials else Phrase("store.a-revision")
+        problem = Problem(run.name, Phrase("cli.writing-a-crate"), seen, Phrase("cli.run-with-trials"))
+    if problem is not None:
+        raise InputError([problem])
 
 
 def _printed(text: str) -> str:

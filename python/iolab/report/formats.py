@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
-from iolab.report import readme, spreadsheet
+from iolab.report import crate, openmetrics, readme, spreadsheet
 from iolab.report.console import terminal
 from iolab.report.interchange import comparison_json, show_json
 from iolab.report.locale import EN, Words
@@ -20,6 +20,7 @@ from iolab.store.records import StoredRun
 from iolab.store.series import series_of
 
 __all__ = [
+    "FILE_NAMES",
     "FORMATS",
     "Wanted",
     "beside_published",
@@ -146,6 +147,10 @@ FORMATS: Mapping[str, Callable[[Wanted], str | bytes]] = MappingProxyType(
         ),
         "xlsx": lambda wanted: wanted.by(xlsx),
         "pukiwiki": lambda wanted: wanted.by(pukiwiki),
+        "openmetrics": lambda wanted: openmetrics.text(wanted.run, wanted.analysis, wanted.version),
+        "crate": lambda wanted: crate.metadata(wanted.run, wanted.version, wanted.words),
     }
 )
-"""Format functions by their names in `--format`, which are also the file suffixes."""
+"""Format functions by their names in `--format`."""
+FILE_NAMES: Mapping[str, str] = {"crate": crate.METADATA}
+"""Names of the files in run folders, by format; other formats are written to `report.FORMAT`."""
