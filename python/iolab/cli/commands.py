@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, str] = {
     "tag": "kept_runs",
     "rename": "kept_runs",
     "remove": "kept_runs",
+    "redact": "kept_runs",
     "pack": "library",
     "library": "library",
     "doctor": "host",

@@ -1,6 +1,7 @@
-"""The commands list, note, tag, rename and remove, for the runs in a folder."""
+"""The commands list, note, tag, rename, remove and redact, for the runs in a folder."""
 
 import json
+import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ def register(app: typer.Typer) -> None:
     app.command("tag")(tag_run)
     app.command("rename")(rename_run)
     app.command("remove")(remove_runs)
+    app.command("redact")(redact_run)
 
 
 def _orders(begun: str) -> list[str]:
@@ -167,3 +169,23 @@ def _confirmed(paths: Sequence[Path]) -> bool:
         files, size = weight(path)
         complain(Phrase("cli.run-to-remove", folder=path, files=files, bytes=format_bytes(size)))
     return typer.confirm(printable(in_words(Phrase("cli.remove-runs", count=len(paths)))), err=True)
+
+
+def redact_run(
+    run: RunName,
+    copy: Annotated[Path, typer.Argument(metavar="FOLDER", show_default=False)],
+    words: Annotated[list[str] | None, typer.Option("--word", metavar="WORD")] = None,
+    _lang: Language = ENGLISH,
+) -> None:
+    """Write a copy of a run in which names are replaced, and print its path."""
+    from iolab.store.redaction.copying import (
+        redact,
+    )  # loads the language, which the other commands do without
+
+    made = redact(locate(run), copy, words or (), secrets.token_bytes(32))
+    for path in made.left_out:
+        complain(Phrase("cli.left-out-of-copy", path=path))
+    counts = [Phrase("cli.redacted-count", kind=kind, number=number) for kind, number in made.counts.items()]
+    complain(Phrase("cli.run-redacted", counts=counts))
+    complain(Phrase("cli.read-before-publishing"))
+    say(str(copy))

@@ -28,7 +28,7 @@ from iolab.plan.selection import asked_summaries
 from iolab.printable import printable
 from iolab.report.locale import Words
 from iolab.store.read import experiment_text, load_run, read_packets
-from iolab.store.records import EXPERIMENT, RunStatus, StoredRun, TrialRecord, records_folder
+from iolab.store.records import EXPERIMENT, REDACTED, RunStatus, StoredRun, TrialRecord, records_folder
 from iolab.units import format_bytes
 
 if TYPE_CHECKING:
@@ -228,7 +228,8 @@ def report(
     stored = _asked(load_run(path), over, ratio)
     analysis = _analysed(stored)
     experiment = parse(experiment_text(path), str(path / EXPERIMENT), stored=True)
-    if not gives_plan(experiment, stored.plan, stored.facts):
+    is_own_plan = (path / REDACTED).is_file() or gives_plan(experiment, stored.plan, stored.facts)
+    if not is_own_plan:
         stored = replace(stored, notes=(*stored.notes, ExperimentEdited()))
     _refuse_unsuitable(form, output, stored)
     wanted = reports.Wanted(stored, analysis, experiment, iolab.__version__, rows.value, words)

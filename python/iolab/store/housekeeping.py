@@ -28,6 +28,7 @@ from iolab.store.records import (
     OUTCOME,
     PACKAGE_LISTS,
     PLAN,
+    REDACTED,
     REVISIONS,
     SAMPLES,
     TABLES,
@@ -39,7 +40,7 @@ BEGUN = re.compile(r"\d{8}T\d{6}-")
 REMOVING = re.compile(r"\..+\.removing")
 """Pattern of the names of folders that are being removed."""
 FOLDERS = {SAMPLES, MACHINES, PACKAGE_LISTS, REVISIONS, DECIDED, COPIES}
-FILES = {EXPERIMENT, PLAN, FACTS, LABEL, OUTCOME, *TABLES}
+FILES = {EXPERIMENT, PLAN, FACTS, LABEL, OUTCOME, REDACTED, *TABLES}
 VARYING = re.compile(
     r"(?:trials|commands)(?:-\d{3,9})?\.jsonl(?:\.zst)?|report\.[a-z]+|\.[^/]+\.new|ro-crate-metadata\.json"
 )
