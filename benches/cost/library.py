@@ -30,7 +30,7 @@ from iolab.store.columns import TRIALS_COLUMNS, Tables
 from iolab.store.folder import RunFolder
 from iolab.store.library.adding import add, add_tables
 from iolab.store.library.checking import check
-from iolab.store.library.manifests import in_effect, manifests
+from iolab.store.library.checkpoints import contents
 from iolab.store.library.reading import trials_of
 from iolab.store.read import load_run
 from iolab.store.run_tables import Run, open_run
@@ -151,7 +151,7 @@ def adding(library: Path, rows: int) -> None:
         f"add {rows} rows: {spent_s:.1f} s, CPU {cpu_s:.1f} s (limit 30 per 10^7), {found.bytes / rows:.1f} B a row",
         flush=True,
     )
-    data = trials_of(library, in_effect(manifests(library)))
+    data = trials_of(contents(library))
     for _ in range(2):
         begin, cpu_s = time.monotonic(), time.process_time()
         one = data.to_table(columns=["time", "value"], filter=pc.field("series") == f"{SERIES // 2:016x}")
@@ -194,8 +194,8 @@ def writing(folder: Path, runs: int) -> None:
             if writer.exitcode:
                 waiting.append((turn, at))
     found = check(library)
-    names = {each.name for each in in_effect(manifests(library))}
-    rows = trials_of(library, in_effect(manifests(library))).to_table(columns=["run"]).num_rows
+    names = {each.name for each in contents(library).runs}
+    rows = trials_of(contents(library)).to_table(columns=["run"]).num_rows
     per_run = len(trial.result.metrics)
     print(
         f"{WRITERS} writers, {runs} runs tried twice, {killed} killed: lost {runs - len(names)}, doubled "

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from iolab.cli.console import complain, say, spoken
+from iolab.cli.console import complain, in_words, say, spoken
 from iolab.cli.language import Language
+from iolab.cli.options import seconds
 from iolab.cli.results import packed_in_words
 from iolab.cli.run_names import RunName, RunNames, locate
 from iolab.cli.screen import console
+from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InputError, Problem, StoreError
 from iolab.files import write_whole
 from iolab.locale import ENGLISH, Phrase
 from iolab.printable import printable
-from iolab.units import format_bytes
+from iolab.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from iolab.analysis.history import History
@@ -34,6 +36,14 @@ MOST_LISTED = 12
 group = typer.Typer()
 
 
+def _bytes(text: str | int) -> int:
+    """Return a size option in bytes."""
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise typer.BadParameter(in_words(error)) from error
+
+
 def register(app: typer.Typer) -> None:
     """Add these commands."""
     app.command("pack")(pack_run)
@@ -42,6 +52,7 @@ def register(app: typer.Typer) -> None:
     group.command("query")(query_library)
     group.command("history")(history_of)
     group.command("check")(check_library)
+    group.command("compact")(compact_library)
     app.add_typer(group, name="library")
 
 
@@ -64,6 +75,8 @@ def add_runs(runs: RunNames, library: Folder = LIBRARY, _lang: Language = ENGLIS
         if added.state is State.ADDED and manifest is not None:
             rows = sum(part.rows for part in manifest.parts if part.table == "trials")
             say(Phrase("library.added", name=path.name, trials=manifest.trials, rows=rows))
+        elif added.state is State.REMOVED:
+            say(Phrase("library.run-was-removed", name=path.name))
         else:
             trials = open_run(path).identity.trials if manifest is None else manifest.trials
             say(Phrase("library.exists", name=path.name, trials=trials))
@@ -71,9 +84,9 @@ def add_runs(runs: RunNames, library: Folder = LIBRARY, _lang: Language = ENGLIS
 
 def list_library(library: Folder = LIBRARY, as_json: AsJson = False, _lang: Language = ENGLISH) -> None:
     """List the runs in a library."""
-    from iolab.store.library.manifests import in_effect, manifests
+    from iolab.store.library.checkpoints import contents
 
-    runs = in_effect(manifests(library))
+    runs = contents(library).runs
     if as_json:
         rows = [
             {
@@ -171,11 +184,11 @@ def _histories(library: Path, measure: str, metric: str | None) -> "tuple[Histor
     from iolab.analysis.analyse import leading_metric
     from iolab.analysis.history import histories
     from iolab.results.metric import Quantity
-    from iolab.store.library.manifests import in_effect, manifests
+    from iolab.store.library.checkpoints import contents
     from iolab.store.library.reading import described, trials_of
 
-    runs = in_effect(manifests(library))
-    factors, series = described(library, runs)
+    of = contents(library)
+    factors, series = described(of)
     rows = [row for row in series.to_pylist() if row["measure"] == measure]
     if metric is None and rows:
         whole = [row for row in rows if not row["dimensions"]] or rows
@@ -190,7 +203,7 @@ def _histories(library: Path, measure: str, metric: str | None) -> "tuple[Histor
     wanted: Any = (
         (pc.field("measure") == measure) & (pc.field("metric") == metric) & (pc.field("status") == "ok")
     )
-    trials = trials_of(library, runs).to_table(columns=["series", "run", "time", "value"], filter=wanted)
+    trials = trials_of(of).to_table(columns=["series", "run", "time", "value"], filter=wanted)
     return histories(trials, series, factors)
 
 
@@ -216,3 +229,34 @@ def check_library(library: Folder = LIBRARY, _lang: Language = ENGLISH) -> int:
     if found.problems:
         raise StoreError(Phrase("library.is-damaged", library=library))
     return ExitCode.DONE
+
+
+def compact_library(
+    library: Folder = LIBRARY,
+    min_files: Annotated[int | None, typer.Option("--min-files", min=2, metavar="N")] = None,
+    months: Annotated[int | None, typer.Option("--keep-months", min=1, metavar="N")] = None,
+    size: Annotated[int | None, typer.Option("--max-size", metavar="SIZE", parser=_bytes)] = None,
+    grace: Annotated[float | None, typer.Option("--grace", metavar="TIME", parser=seconds)] = None,
+    _lang: Language = ENGLISH,
+) -> None:
+    """Merge the files of a library, remove runs beyond the limits, and delete files that are no longer needed."""
+    from iolab.store.library.compaction import GRACE_S, MIN_FILES, Limits, compact
+
+    done = compact(
+        library,
+        SystemClock().wall(),
+        limits=Limits(months=months, bytes=size),
+        min_files=MIN_FILES if min_files is None else min_files,
+        grace_s=GRACE_S if grace is None else grace,
+    )
+    for each in done.removed:
+        say(Phrase("library.run-removed", run=each.run, name=each.name, title=each.title))
+    say(
+        Phrase(
+            "library.compacted",
+            before=done.files_before,
+            after=done.files_after,
+            deleted=done.deleted,
+            bytes=format_bytes(done.deleted_bytes),
+        )
+    )

@@ -20,7 +20,7 @@ Blocks = Annotated[int | None, typer.Option(min=1, max=MOST_BLOCKS, metavar="N")
 Seed = Annotated[int | None, typer.Option(min=0, max=LARGEST_SEED, metavar="S")]
 
 
-def _seconds(text: str | float) -> float:
+def seconds(text: str | float) -> float:
     """Return a duration option in seconds."""
     try:
         return parse_nanoseconds(re.sub(r"(?<=[0-9])m$", "min", str(text))) / NS_PER_S
@@ -28,7 +28,7 @@ def _seconds(text: str | float) -> float:
         raise typer.BadParameter(in_words(error)) from error
 
 
-Wait = Annotated[float, typer.Option("--wait", metavar="TIME", parser=_seconds)]
+Wait = Annotated[float, typer.Option("--wait", metavar="TIME", parser=seconds)]
 AllowSetting = Annotated[list[str] | None, typer.Option("--allow-setting", metavar="NAME")]
 
 

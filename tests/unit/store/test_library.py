@@ -7,64 +7,23 @@ import random
 import shutil
 import signal
 import time
-from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.unit.store.examples import PLAN, WALL, record
+from tests.unit.store.libraries import FACTS, extended, made, values
 
 from iolab.cli.main import run as command
 from iolab.errors import InputError, StoreError, UnsupportedError
-from iolab.results.metric import Metric, Metrics
 from iolab.store.digests import host_class, stable_facts
-from iolab.store.folder import RunFolder, create_folder
 from iolab.store.library.adding import State, add
 from iolab.store.library.checking import check
-from iolab.store.library.manifests import MANIFESTS, in_effect, manifests, put, read_manifest
+from iolab.store.library.checkpoints import contents
+from iolab.store.library.manifests import MANIFESTS, manifests, put, read_manifest
 from iolab.store.library.reading import described, query, trials_of
 from iolab.store.pack import pack
 from iolab.store.run_tables import open_run
-
-FACTS: dict[str, Any] = {
-    "kernel": "6.1",
-    "cpu_model": "Processor",
-    "cpus": 2,
-    "interfaces": [{"driver": "igc", "name": "enp1s0"}],
-}
-
-
-def made(parent: Path, number: int, trials: int = 1, value: float = 1e9) -> Path:
-    """Return a run folder with trials of one cell, `number` days after the first."""
-    wall = WALL + timedelta(days=number)
-    folder = create_folder(parent, f"run {number}", wall)
-    folder.write_decision("title: A plan\n", PLAN, FACTS)
-    folder.close()
-    extended(folder.path, number, trials, value)
-    return folder.path
-
-
-def extended(path: Path, number: int, trials: int, value: float = 1e9) -> None:
-    """Append trials to a run folder."""
-    folder = RunFolder(path)
-    for at in range(trials):
-        trial = record(f"k{at}")
-        metrics = Metrics([Metric("received_bps", "bit/s", value + number + at / 7)])
-        wall = (WALL + timedelta(days=number, seconds=at)).isoformat()
-        folder.append_trial(
-            replace(
-                trial, wall=wall, rest="r" * 32, kind="stream", result=replace(trial.result, metrics=metrics)
-            )
-        )
-    folder.close()
-
-
-def values(library: Path) -> list[float]:
-    """Return all figures of a library, sorted."""
-    table = trials_of(library, in_effect(manifests(library))).to_table()
-    return sorted(table["value"].to_pylist())
 
 
 @pytest.fixture
@@ -78,10 +37,10 @@ def library(tmp_path: Path) -> Path:
 def test_added_figures_are_read_back_bit_by_bit(library: Path) -> None:
     """Compare the values, the partitions and the tables that describe them."""
     assert values(library) == sorted(1e9 + number + at / 7 for number in (1, 40) for at in range(2))
-    table = trials_of(library, in_effect(manifests(library))).to_table()
+    table = trials_of(contents(library)).to_table()
     assert set(table["month"].to_pylist()) == {"2026-01", "2026-02"}
     assert set(table["host_class"].to_pylist()) == {host_class(FACTS)}
-    factors, series = described(library, in_effect(manifests(library)))
+    factors, series = described(contents(library))
     assert factors.to_pylist() == [
         {"cell": series["cell"][0].as_py(), "factor": "links.lan.mtu", "level": "1500"}
     ]

@@ -18,6 +18,7 @@ from iolab.locale import Phrase
 from iolab.store.columns import TRIALS_COLUMNS, Tables
 from iolab.store.digests import run_id
 from iolab.store.frames import sync_folder
+from iolab.store.library.checkpoints import checkpoints, read_checkpoint
 from iolab.store.library.manifests import (
     MANIFESTS,
     NAME,
@@ -40,6 +41,8 @@ class State(StrEnum):
     ADDED = "added"
     EXISTS = "exists"
     """The library already has these trials, or more trials of the same run."""
+    REMOVED = "removed"
+    """A compaction removed the run from the library."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,9 @@ def add(library: Path, run: Run) -> Addition:
     of = run.identity
     if not of.trials:
         raise StoreError(Phrase("library.run-without-trials", run=run.folder))
+    known = checkpoints(library)
+    if known and run_id(of) in read_checkpoint(known[-1]).removed:
+        return Addition(state=State.REMOVED, manifest=None)
     longer = _known(library, run, of)
     if longer is not None:
         return Addition(state=State.EXISTS, manifest=longer)
@@ -119,9 +125,18 @@ def _split(tables: Tables) -> Iterator[tuple[str, str, Any]]:
 
 
 def _put_part(library: Path, scratch: Path, table: str, folder: str, rows: Any) -> Part:
-    """Create a file whose name is a digest of its content; first read the content back."""
     written = scratch / "part"
     write_table(written, rows.replace_schema_metadata(None), plain=True)
+    return put_part(library, written, table, folder, rows.num_rows)
+
+
+def put_part(library: Path, written: Path, table: str, folder: str, rows: int) -> Part:
+    """Move a complete file to a path whose name is a digest of its content; an existing file is compared.
+
+    Raises:
+        OSError: the file cannot be moved.
+        StoreError: a file with this name has different content.
+    """
     digest = sha256_of(written)
     path = f"{folder}/part-{digest[:16]}.parquet"
     place = library / path
@@ -133,8 +148,9 @@ def _put_part(library: Path, scratch: Path, table: str, folder: str, rows: Any) 
     except FileExistsError:
         if sha256_of(place) != digest:
             raise StoreError(Phrase("library.file-damaged", path=place)) from None
+        os.utime(place)  # so that no compaction deletes the file as unneeded before a manifest names it
     written.unlink()  # the next file must not overwrite this one, which has the same inode
-    return Part(table=table, path=path, rows=rows.num_rows, bytes=size, sha256=digest)
+    return Part(table=table, path=path, rows=rows, bytes=size, sha256=digest)
 
 
 def _known(library: Path, run: Run, of: Identity) -> Manifest | None:

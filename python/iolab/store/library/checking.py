@@ -10,6 +10,7 @@ from pyarrow import ArrowException, parquet
 
 from iolab.errors import StoreError
 from iolab.locale import Phrase, Text
+from iolab.store.library.checkpoints import NONE, checkpoints, read_checkpoint, with_checkpoint
 from iolab.store.library.manifests import (
     MANIFESTS,
     NAME,
@@ -17,7 +18,6 @@ from iolab.store.library.manifests import (
     STAGED,
     Manifest,
     Part,
-    in_effect,
     manifests,
     read_manifest,
     sha256_of,
@@ -61,18 +61,23 @@ def check(library: Path) -> Checked:
                 every.append(read_manifest(path))
             except StoreError as error:
                 problems.append(str(error))
-    runs = in_effect(every)
-    parts = {part.path: part for each in every for part in each.parts}
-    for name, part in parts.items():
-        problems += _problems(library, name, part)
-    own = [part for each in runs for part in each.parts]
+    checkpoint = NONE
+    for path in checkpoints(library)[-1:]:
+        try:
+            checkpoint = read_checkpoint(path)
+        except StoreError as error:
+            problems.append(str(error))
+    of = with_checkpoint(library, every, checkpoint)
+    for part in of.parts:
+        problems += _problems(library, part.path, part)
+    named = {part.path for each in every for part in each.parts} | {part.path for part in of.parts}
     return Checked(
-        runs=len(runs),
-        trials=sum(each.trials for each in runs),
-        rows=sum(part.rows for part in own if part.table == "trials"),
-        bytes=sum(part.bytes for part in {part.path: part for part in own}.values()),
-        superseded=len(every) - len(runs),
-        unnamed=tuple(_unnamed(library, parts.keys())),
+        runs=len(of.runs),
+        trials=sum(each.trials for each in of.runs),
+        rows=sum(part.rows for part in of.parts if part.table == "trials"),
+        bytes=sum(part.bytes for part in of.parts),
+        superseded=len(every) - len(of.runs),
+        unnamed=tuple(_unnamed(library, named)),
         problems=tuple(problems),
     )
 

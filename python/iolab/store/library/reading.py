@@ -1,16 +1,18 @@
 """Read a library: its additions, its figures as Arrow datasets, and the result of a SELECT over these figures."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import dataset
 
 from iolab.errors import InputError, Problem, StoreError, UnsupportedError
 from iolab.locale import Phrase
 from iolab.store.columns import TRIALS_COLUMNS
-from iolab.store.library.manifests import Manifest, in_effect, manifests
+from iolab.store.library.checkpoints import Contents, contents, folder_of
+from iolab.store.library.manifests import Manifest, Part
 
 TABLES = ("trials", "factors", "series", "runs")
 """Names of the tables that a query can use."""
@@ -19,7 +21,7 @@ MEMORY = "1GB"
 EXTRA = "iolab[library]"
 _TEXT, _PAIRS = pa.string(), pa.map_(pa.string(), pa.string())
 _KEYS = pa.schema([("host_class", _TEXT), ("month", _TEXT)])
-_OWN = pa.schema(
+OWN = pa.schema(
     [
         (field.name, _TEXT if pa.types.is_dictionary(field.type) else field.type)
         for field in TRIALS_COLUMNS
@@ -28,31 +30,76 @@ _OWN = pa.schema(
 )
 """Columns of the files: texts are not dictionary-encoded, because Arrow's filters on dictionaries skip no row
 groups."""
-_SERIES = pa.schema(
+SERIES = pa.schema(
     [*((name, _TEXT) for name in ("series", "cell", "measure", "kind", "metric", "unit")),
      ("method", pa.int16()), ("dimensions", _PAIRS), ("better", _TEXT), ("host_class", _TEXT)]
 )  # fmt: skip
-_FACTORS = pa.schema([(name, _TEXT) for name in ("cell", "factor", "level")])
+FACTORS = pa.schema([(name, _TEXT) for name in ("cell", "factor", "level")])
 
 
-def trials_of(library: Path, runs: Sequence[Manifest]) -> Any:
-    """Return the figures of runs as a dataset, with the columns of `trials` and `month`.
+def trials_of(of: Contents) -> Any:
+    """Return the figures of a library as a dataset, with the columns of `trials` and `month`.
+
+    Files of a checkpoint that have outdated rows are read into memory without these rows; the next compaction removes
+    them from the files.
 
     Raises:
         StoreError: a file is missing.
     """
-    schema = pa.schema([*_OWN, *_KEYS])
-    return _dataset(library, runs, "trials", schema, dataset.partitioning(_KEYS, flavor="hive"))
+    valid = [part for part in of.merged if not (of.outdated and folder_of(part) in of.touched)]
+    mixed = [part for part in of.merged if part.table == "trials" and part not in valid]
+    found = _trials(of.library, [*valid, *of.own])
+    if not mixed:
+        return found
+    rows = _trials(of.library, mixed).to_table(filter=_valid(of))
+    return dataset.dataset([found, dataset.dataset(rows)])
 
 
-def described(library: Path, runs: Sequence[Manifest]) -> tuple[Any, Any]:
+def rows_of(of: Contents, folder: str, digit: str) -> Any:
+    """Return the valid rows of a partition whose series start with a digit, with the columns of the files.
+
+    Raises:
+        StoreError: a file is missing.
+    """
+    series = pc.field("series")
+    in_range = (series >= digit) & (series < chr(ord(digit) + 1))
+    return pa.concat_tables([rows.to_table(filter=in_range & valid) for rows, valid in _sources(of, folder)])
+
+
+def count_of(of: Contents, folder: str) -> int:
+    """Return the number of valid rows of a partition.
+
+    Raises:
+        StoreError: a file is missing.
+    """
+    return sum(rows.count_rows(filter=valid) for rows, valid in _sources(of, folder))
+
+
+def _sources(of: Contents, folder: str) -> Iterator[tuple[Any, Any]]:
+    """Yield the datasets of a partition, each with the expression for its valid rows."""
+    for parts, valid in ((of.merged, _valid(of)), (of.own, pc.scalar(True))):
+        if chosen := [part for part in parts if folder_of(part) == folder]:
+            yield _dataset(of.library, chosen, "trials", OWN), valid
+
+
+def _valid(of: Contents) -> Any:
+    """Return the expression for the valid rows in the files of the checkpoint."""
+    return ~pc.field("run").isin(pa.array(sorted(of.outdated), pa.string()))
+
+
+def _trials(library: Path, parts: Sequence[Part]) -> Any:
+    schema = pa.schema([*OWN, *_KEYS])
+    return _dataset(library, parts, "trials", schema, dataset.partitioning(_KEYS, flavor="hive"))
+
+
+def described(of: Contents) -> tuple[Any, Any]:
     """Return the tables `factors` and `series` without duplicate rows.
 
     Raises:
         StoreError: a file is missing.
     """
-    factors = _dataset(library, runs, "factors", _FACTORS).to_table()
-    series = _dataset(library, runs, "series", _SERIES).to_table()
+    factors = _dataset(of.library, of.parts, "factors", FACTORS).to_table()
+    series = _dataset(of.library, of.parts, "series", SERIES).to_table()
     return factors.group_by(["cell", "factor", "level"]).aggregate([]), _once(series)
 
 
@@ -77,10 +124,8 @@ def runs_table(runs: Sequence[Manifest]) -> Any:
     return pa.table({**made, "trials": pa.array([each.trials for each in runs], pa.int64())})
 
 
-def _dataset(
-    library: Path, runs: Sequence[Manifest], table: str, schema: Any, partitioning: Any = None
-) -> Any:
-    paths = [library / part.path for each in runs for part in each.parts if part.table == table]
+def _dataset(library: Path, parts: Sequence[Part], table: str, schema: Any, partitioning: Any = None) -> Any:
+    paths = [library / part.path for part in parts if part.table == table]
     if missing := [path for path in paths if not path.is_file()]:
         raise StoreError(
             Phrase("store.restore-from-copy", path=missing[0], reason=Phrase("library.file-missing"))
@@ -108,9 +153,9 @@ def query(library: Path, text: str) -> Any:
         import duckdb
     except ImportError:
         raise UnsupportedError(Phrase("library.extra-missing", what="DuckDB", extra=EXTRA)) from None
-    runs = in_effect(manifests(library))
-    factors, series = described(library, runs)
-    tables = dict(zip(TABLES, (trials_of(library, runs), factors, series, runs_table(runs)), strict=True))
+    of = contents(library)
+    factors, series = described(of)
+    tables = dict(zip(TABLES, (trials_of(of), factors, series, runs_table(of.runs)), strict=True))
     connection = duckdb.connect(":memory:", config={"temp_directory": "", "memory_limit": MEMORY})
     try:
         for name, table in tables.items():

@@ -135,6 +135,7 @@ class Names:
         """
         if isinstance(value, str):
             if key == "hostname" and value.lower() in vocabulary():
+                self._words.setdefault(value, f"{HOSTS}-r0")
                 return f"{HOSTS}-r0"
             return self.replaced(value)
         if isinstance(value, list):
