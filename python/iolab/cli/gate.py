@@ -52,6 +52,7 @@ from iolab.run.hosts.host_facts import changed_facts
 from iolab.run.hosts.hosts import hosts_of, lab_name, lease_hosts, reach_hosts
 from iolab.run.pairs import Pair, run_pairs
 from iolab.store.digests import host_class
+from iolab.store.housekeeping import held
 from iolab.store.read import find_runs, load_run
 from iolab.store.records import OUTCOME
 from iolab.untrusted_json import read_untrusted
@@ -224,7 +225,8 @@ def _measured(
             experiment, leases = with_devices(experiment, plan, agents)
             lease_hosts(agents, hosts, replace(waiting, leases=leases))
             path = folder_work.create(experiment, plan, raw, output, SystemClock())
-            provide_images(agents, experiment, plan, complain)
+            with held(path):  # images may take minutes, in which the run must not be removed
+                provide_images(agents, experiment, plan, complain)
             with LiveProgress(screen) if screen.is_terminal else PlainProgress(screen) as progress:
                 pairs = run_pairs(path, experiment, agents, SystemClock(), progress, SUBJECT, is_decided)
             if len(pairs) < plan.blocks:

@@ -53,6 +53,7 @@ from iolab.run.hosts.host_agent import Waiting, open_agent
 from iolab.run.hosts.host_facts import changed_readiness
 from iolab.run.hosts.hosts import hosts_of, lab_name, lease_hosts, reach_hosts
 from iolab.run.outcome import MOST_ALIKE, LabsUnmade
+from iolab.store.housekeeping import held
 from iolab.store.read import all_ok, load_run
 from iolab.store.records import StoredRun
 
@@ -245,7 +246,8 @@ def measured(
             experiment, leases = with_devices(experiment, plan, agents)
             lease_hosts(agents, hosts, replace(waiting, leases=leases))
             path = make()
-            provide_images(agents, experiment, load_run(path).plan, complain)
+            with held(path):  # images may take minutes, in which the run must not be removed
+                provide_images(agents, experiment, load_run(path).plan, complain)
             with LiveProgress(screen) if screen.is_terminal else PlainProgress(screen) as progress:
                 execute.work_on(
                     path,
