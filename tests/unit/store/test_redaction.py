@@ -154,6 +154,26 @@ def test_left_out_files_are_named(run: Path, tmp_path: Path) -> None:
     assert "notes.txt" in made.left_out
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_damaged_sample_is_left_out_and_named(run: Path, tmp_path: Path, packed: bool) -> None:
+    """Redact the other files of the run."""
+    name = min(path.name for path in (run / "samples").glob("*.raw.json.gz"))
+    (run / "samples" / name).write_bytes(gzip.compress(b"{"))
+    if packed:
+        pack(run)
+    made = redact(run, tmp_path / "copy", [], KEY)
+    assert f"samples/{name}" in made.left_out
+    assert not (tmp_path / "copy" / "samples" / name).exists()
+
+
+def test_damaged_document_is_refused_with_its_name(run: Path, tmp_path: Path) -> None:
+    """Leave no copy."""
+    (run / "machines" / "storage9.json").write_text("{")
+    with pytest.raises(StoreError, match=r"storage9\.json.*restore the file"):
+        redact(run, tmp_path / "copy", [], KEY)
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
 def test_word_that_the_records_need_is_refused_without_a_copy(run: Path, tmp_path: Path) -> None:
     """Leave nothing behind."""
     with pytest.raises(StoreError, match="--word"):

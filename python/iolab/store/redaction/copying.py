@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,8 @@ class Redacted:
     counts: Mapping[str, int]
     """Number of different names that were replaced, by kind."""
     left_out: tuple[str, ...]
-    """Paths of files that the copy lacks: captures, reports, revisions, and files that iolab did not write."""
+    """Paths of files that the copy lacks: captures, reports, revisions, damaged samples, and files that iolab did not
+    write."""
 
 
 def redact(source: Path, target: Path, words: Iterable[str], key: bytes) -> Redacted:
@@ -72,15 +74,15 @@ def redact(source: Path, target: Path, words: Iterable[str], key: bytes) -> Reda
     fresh = target.with_name(f".{target.name}.{os.getpid()}.redacting")
     try:
         fresh.mkdir(parents=True)
-        _write(source, fresh, names)
-        left_out = tuple(sorted(_left_out(source, fresh, names)))
+        damaged = _write(source, fresh, names)
+        left_out = tuple(sorted({*damaged, *_left_out(source, fresh, names)}))
         about = {"schema": SCHEMA, "replaced": names.counts, "left_out": len(left_out)}
         write_durably(fresh / REDACTED, json.dumps(about, indent=1).encode())
         _compare(run, fresh)
         sync_folder(fresh)
         fresh.rename(target)
-    except OSError as error:
-        reason = error.strerror or error
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
         raise StoreError(Phrase("store.redaction-failed", path=source, reason=reason)) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -98,13 +100,13 @@ def _texts(source: Path) -> Iterator[str]:
             yield line.decode(errors="replace")
 
 
-def _write(source: Path, fresh: Path, names: Names) -> None:
-    """Write every file of the copy."""
+def _write(source: Path, fresh: Path, names: Names) -> list[str]:
+    """Write every file of the copy; return the paths of damaged samples, which the copy lacks."""
     write_durably(fresh / EXPERIMENT, names.replaced(experiment_text(source)).encode())
     for name in DOCUMENTS:
         path = decided_file(source, name)
         if path.is_file():
-            write_durably(fresh / name, _json(path.read_bytes(), names))
+            write_durably(fresh / name, _document(path, names))
     for name in JOURNALS:
         with (fresh / name).open("xb") as file:
             for _, line in stored_lines(source, name):
@@ -112,7 +114,7 @@ def _write(source: Path, fresh: Path, names: Names) -> None:
             file.flush()
             os.fsync(file.fileno())
     for path in sorted((source / MACHINES).glob("*.json")):
-        _put(fresh / MACHINES / names.replaced(path.name), _json(path.read_bytes(), names))
+        _put(fresh / MACHINES / names.replaced(path.name), _document(path, names))
     for path in sorted((source / PACKAGE_LISTS).glob("*.txt")):
         _put(fresh / PACKAGE_LISTS / path.name, path.read_bytes())
     for path in sorted((source / COPIES).rglob("*")):
@@ -120,14 +122,31 @@ def _write(source: Path, fresh: Path, names: Names) -> None:
             place = names.replaced(str(path.relative_to(source)))
             _put(fresh / place, _text(path.read_bytes(), names))
     (fresh / SAMPLES).mkdir()
-    samples = source / SAMPLES
+    return [*_write_samples(source / SAMPLES, fresh / SAMPLES, names)]
+
+
+def _write_samples(samples: Path, fresh: Path, names: Names) -> Iterator[str]:
+    """Write the samples of the copy; yield the paths of those that are damaged."""
     for name in sorted(each for each in sample_names(samples, "") if not each.endswith((*LOOSE, ".zst"))):
-        _put(fresh / SAMPLES / names.replaced(name), _sample(name, sample(samples, name) or b"", names))
+        try:
+            content = _sample(name, sample(samples, name) or b"", names)
+        except (OSError, EOFError, ValueError, RecursionError, zlib.error):
+            yield f"{SAMPLES}/{name}"
+        else:
+            _put(fresh / names.replaced(name), content)
 
 
 def _put(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_durably(path, data)
+
+
+def _document(path: Path, names: Names) -> bytes:
+    """Return a JSON file with replaced names. Raises StoreError: the file is damaged."""
+    try:
+        return _json(path.read_bytes(), names)
+    except (OSError, ValueError, RecursionError) as error:
+        raise StoreError(Phrase("store.restore-from-copy", path=path, reason=error)) from error
 
 
 def _json(data: bytes, names: Names) -> bytes:

@@ -113,7 +113,7 @@ class Names:
         own = rf"(?P<word>(?<![A-Za-z0-9])(?:{alternatives})(?![A-Za-z0-9]))|" if alternatives else ""
         self._plain = re.compile(own + _PLAIN, re.IGNORECASE)
         self._whole = re.compile(f"{own}{_PATH}|{_PLAIN}", re.IGNORECASE)
-        self._folded = {name.lower(): fresh for name, fresh in self._words.items()}
+        self._folded = {name.casefold(): fresh for name, fresh in self._words.items()}
         self._components: dict[str, str] = {}
         self._others: dict[str, str] = {}
 
@@ -149,7 +149,7 @@ class Names:
         if match["mac"] is not None or kind == "enx":
             return self._addresses.mac(text)
         if kind == "word":
-            return self._folded[text.lower()]
+            return self._folded.get(text.casefold(), f"{WORDS}-r0")
         if kind in ("ip4", "ip6"):
             return self._addresses.ip(text)
         if kind == "path":
@@ -178,8 +178,8 @@ class Names:
 
     def _component(self, name: str) -> str:
         """Return the replacement of a component of a path; iolab's own names and suffixes stay the same."""
-        if name.lower() in self._folded:
-            return self._folded[name.lower()]
+        if name.casefold() in self._folded:
+            return self._folded[name.casefold()]
         if name.startswith("iolab") or set(name) <= {"."}:
             return self._plain.sub(self._replace, name)
         suffix = match[0] if (match := _SUFFIX.search(name)) else ""
