@@ -167,7 +167,7 @@ def _confirmed(paths: Sequence[Path]) -> bool:
         raise InputError([Problem("remove", Phrase("cli.confirming-removal"), seen, allowed)])
     for path in paths:
         files, size = weight(path)
-        complain(Phrase("cli.run-to-remove", folder=path, files=files, bytes=format_bytes(size)))
+        complain(Phrase("cli.run-to-remove", folder=path, count=files, bytes=format_bytes(size)))
     return typer.confirm(printable(in_words(Phrase("cli.remove-runs", count=len(paths)))), err=True)
 
 

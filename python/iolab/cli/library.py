@@ -254,8 +254,8 @@ def compact_library(
     say(
         Phrase(
             "library.compacted",
-            before=done.files_before,
-            after=done.files_after,
+            files_before=done.files_before,
+            files_after=done.files_after,
             deleted=done.deleted,
             bytes=format_bytes(done.deleted_bytes),
         )

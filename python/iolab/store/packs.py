@@ -10,7 +10,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -108,7 +108,8 @@ def pack_samples(samples: Path) -> int:
         OSError: the disk is full, or the data read back differs from the data written.
     """
     names = sorted(name for name in _listed(samples) if _packable(samples, name))
-    left = [name for name in names if not _is_packed(samples, name)]
+    packs = packs_of(samples)  # listed once: a run may have a million files
+    left = [name for name in names if not _is_packed(samples / name, packs)]
     for name in set(names) - set(left):
         (samples / name).unlink()
     waiting, moved = iter(left), len(names) - len(left)
@@ -171,11 +172,11 @@ def _index_and_footer(frames: dict[str, Frame], members: dict[str, str]) -> byte
     return packed + footer(about)
 
 
-def _is_packed(samples: Path, name: str) -> bool:
-    for pack in reversed(packs_of(samples)):
-        if (frame := _found(pack, name)) is not None:
+def _is_packed(path: Path, packs: Sequence[Path]) -> bool:
+    for pack in reversed(packs):
+        if (frame := _found(pack, path.name)) is not None:
             with suppress(OSError, EOFError, ValueError, zlib.error):
-                return hashlib.sha256(_plain(samples / name)).hexdigest() == frame.sha256
+                return hashlib.sha256(_plain(path)).hexdigest() == frame.sha256
     return False
 
 
