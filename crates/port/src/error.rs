@@ -96,6 +96,14 @@ pub enum PortError {
         /// Attach mode: native, generic or offloaded.
         mode: &'static str,
     },
+    /// A program or qdisc on the interface conflicts with an emulated link on the interface.
+    #[error("carrying frames of interface {name}: it has {conflict}; remove it, or put the emulated link on a different port")]
+    Conflict {
+        /// Interface name.
+        name: String,
+        /// The program or qdisc, and the reason for the conflict.
+        conflict: String,
+    },
     /// A different `AF_XDP` socket uses the queue.
     #[error("opening a port on {name}: queue {queue} is used by another AF_XDP socket (waited {waited_ms} ms); close it or use another queue")]
     QueueBusy {

@@ -210,7 +210,8 @@ fn parse(name: &str, reply: &[u8]) -> Option<Interface> {
     Some(found)
 }
 
-fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+/// Return the attributes of a netlink message, each with its type.
+pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(iolab_sys::read_head::<u16>(bytes)?);
         let kind = iolab_sys::read_head::<u16>(bytes.get(2..)?)? & !(0x8000 | 0x4000);

@@ -15,6 +15,7 @@ extern crate self as iolab_port; // shared test code uses the crate's external n
 mod bpf;
 mod end;
 mod error;
+mod hook;
 mod interface;
 mod live;
 mod loopback;
@@ -22,6 +23,7 @@ mod observed;
 mod packet;
 mod pcapng;
 mod port;
+mod redirect;
 mod ring;
 mod route;
 mod tap;
@@ -32,6 +34,7 @@ mod xdp;
 pub use bpf::{Attach, Device, DeviceStats, FrameMatch, Rule, Then, WordMatch};
 pub use end::End;
 pub use error::PortError;
+pub use hook::{Hook, Mechanism};
 pub use interface::{AttachedProgram, Interface, InterfaceCounters, InterfaceEye};
 pub use live::{BpfLive, BpfLiveTx};
 pub use loopback::{loopback, LoopbackRx, LoopbackTx};
@@ -41,7 +44,8 @@ pub use pcapng::PcapngWriter;
 pub use port::{
     receive, reserve, Batch, Path, Reservation, RxFrame, RxPort, RxStats, StampedBy, TxPort, TxStats,
 };
+pub use redirect::{Network, PortRedirect, Selection};
 pub use tap::{Given, TapFrame, TapPort};
 pub use veth::{Arrival, VethPort};
-pub use watch::{Beyond, FlowKey, Hook, KernelWatch, Mechanism, LAG_US, MOST_FLOWS, SHORTEST_FLOW_WINDOW_US};
+pub use watch::{Beyond, FlowKey, KernelWatch, LAG_US, MOST_FLOWS, SHORTEST_FLOW_WINDOW_US};
 pub use xdp::{AfXdp, AfXdpRx, AfXdpTx, Direction, ZeroCopy};

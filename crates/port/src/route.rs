@@ -58,6 +58,35 @@ impl Request {
         }
         Ok(reply)
     }
+
+    /// Send the request for a list and return its messages, each without its header.
+    #[allow(clippy::cast_possible_truncation)] // as above
+    pub(crate) fn dump(mut self, socket: &OwnedFd) -> std::io::Result<Vec<Vec<u8>>> {
+        let length = self.0.len() as u32;
+        self.0[..4].copy_from_slice(&length.to_ne_bytes());
+        iolab_sys::socket::send(socket, &self.0)?;
+        let (mut found, mut reply) = (Vec::new(), vec![0; 32768]);
+        loop {
+            let bytes = iolab_sys::socket::receive(socket, &mut reply)?;
+            let mut rest = &reply[..bytes];
+            while let Some(length) = iolab_sys::read_head::<u32>(rest).map(|length| length as usize) {
+                let kind =
+                    iolab_sys::read_head::<u16>(rest.get(4..).unwrap_or_default()).map_or(0, i32::from);
+                let Some(body) = rest.get(HEADER..length) else {
+                    return Err(std::io::ErrorKind::InvalidData.into());
+                };
+                match kind {
+                    libc::NLMSG_DONE => return Ok(found),
+                    libc::NLMSG_ERROR => {
+                        let code = iolab_sys::read_head::<i32>(body).unwrap_or(-libc::EIO);
+                        return Err(std::io::Error::from_raw_os_error(-code));
+                    }
+                    _ => found.push(body.to_vec()),
+                }
+                rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+            }
+        }
+    }
 }
 
 /// Open a netlink socket for the calling thread's namespace, usable from any namespace.

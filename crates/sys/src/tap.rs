@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use crate::bpf::{BpfError, Program};
-use crate::{check, ethtool, socket};
+use crate::{check, ethtool, socket, unsigned};
 
 /// Options of a tap interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -150,6 +150,33 @@ pub fn bring_up(name: &str) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// An interface's index and state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InterfaceState {
+    /// Interface index.
+    pub index: u32,
+    /// Whether the interface is up and has a carrier.
+    pub running: bool,
+}
+
+/// Return index and state of the interface `name` in the network namespace of `socket`.
+///
+/// # Errors
+/// Returns an error if the interface does not exist.
+pub fn interface_state(socket: &OwnedFd, name: &str) -> io::Result<InterfaceState> {
+    let mut request = request_for(name)?;
+    // SAFETY: the request is a whole ifreq that outlives the call; the kernel writes the index.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFINDEX as _, &mut request) })?;
+    // SAFETY: the call above wrote the index, which is an integer.
+    let index = unsigned(unsafe { request.ifr_ifru.ifru_ifindex });
+    // SAFETY: the request is a whole ifreq that outlives the call; the kernel writes the flags.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &mut request) })?;
+    // SAFETY: the call above wrote the flags, which are an integer.
+    let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+    let wanted = libc::IFF_UP | libc::IFF_RUNNING;
+    Ok(InterfaceState { index, running: flags & wanted == wanted })
 }
 
 fn request_for(name: &str) -> io::Result<libc::ifreq> {

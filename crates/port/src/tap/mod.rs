@@ -29,6 +29,8 @@ pub struct TapPort {
     /// Whether UDP super-frames are read without segmentation; otherwise the kernel segments them.
     pub udp_super_frames: bool,
     arrivals: Result<Arrivals, BpfError>,
+    /// The interface that gets written frames, if it is a different one.
+    written: Option<File>,
 }
 
 /// A frame that was read.
@@ -70,7 +72,17 @@ impl TapPort {
             done => done.map_err(refused("SIOCSIFTXQLEN"))?,
         }
         let arrivals = Arrivals::of(file.as_fd());
-        Ok(Self { file, udp_super_frames, arrivals })
+        Ok(Self { file, udp_super_frames, arrivals, written: None })
+    }
+
+    /// Deliver frames that are written from now on to the interface of `other`.
+    ///
+    /// # Errors
+    /// Fails if the process has too many open files.
+    pub fn write_to(&mut self, other: &Self) -> Result<(), PortError> {
+        let file = other.file.try_clone().map_err(PortError::of("making a tap", "dup"))?;
+        self.written = Some(file);
+        Ok(())
     }
 
     /// Read a frame that the interface sent, preceded by its `virtio_net_hdr`; return none if no frame is queued.
@@ -102,10 +114,11 @@ impl TapPort {
     /// # Errors
     /// Fails if the interface is gone.
     pub fn write(&mut self, header: &[u8], rest: &[u8]) -> Result<Given, PortError> {
+        let mut file = self.written.as_ref().unwrap_or(&self.file);
         let written = if header.is_empty() {
-            self.file.write(rest)
+            file.write(rest)
         } else {
-            self.file.write_vectored(&[IoSlice::new(header), IoSlice::new(rest)])
+            file.write_vectored(&[IoSlice::new(header), IoSlice::new(rest)])
         };
         match written {
             Ok(_) => Ok(Given::Taken),

@@ -5,8 +5,8 @@ use std::os::fd::RawFd;
 
 use iolab_sys::bpf::{Assembler, Condition, Helper, Operation, Register, Width};
 
-use super::packet::{ethernet_type, read, ETHERNET_BYTES, TCP, UDP};
 use super::{shared, FLOW_RING, FLOW_SLOTS};
+use crate::hook::packet::{ethernet_type, read, ETHERNET_BYTES, TCP, UDP};
 
 /// The maps and settings for counting flows.
 #[derive(Debug, Clone, Copy)]

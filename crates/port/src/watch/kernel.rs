@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use iolab_sys::bpf::{Map, Program};
 use iolab_sys::{clock, Mapping};
 
-use super::attachment::{Attachment, Hook, Mechanism};
 use super::flows::FlowKey;
 use super::program::{self, Maps, BIN_BYTES, FLOW_BIN_BYTES};
 use super::stamps::{hands_over, Stamps};
 use super::{shared, FLOW_RING, FLOW_SLOTS, FRAME_BITS, RING_US};
 use crate::error::PortError;
+use crate::hook::{Attachment, Hook, Mechanism, Order};
 use crate::interface::Interface;
 
 /// Time by which the reader stays behind the clock: a program that was interrupted after reading the clock can still
@@ -97,7 +97,7 @@ impl KernelWatch {
             program,
         };
         this.begin(clock::now_ns() / 1000);
-        let attachment = Attachment::new(&this.program, interface.index, hook)?;
+        let attachment = Attachment::new(&this.program, interface.index, hook, Order::Last, None)?;
         this.mechanism = attachment.mechanism();
         this.attachment = Some(attachment);
         Ok(this)
@@ -110,7 +110,7 @@ impl KernelWatch {
     pub fn idle(name: &str, hook: Hook) -> Result<impl std::fmt::Debug, PortError> {
         let interface = Interface::find(name)?;
         let program = Program::load_classifier("iolab_idle", &program::idle())?;
-        let attachment = Attachment::new(&program, interface.index, hook)?;
+        let attachment = Attachment::new(&program, interface.index, hook, Order::Last, None)?;
         Ok((attachment, program))
     }
 

@@ -1,15 +1,11 @@
 //! In-kernel traffic counters of an interface: a program counts bytes and frames per microsecond in memory shared
 //! with this process, and per flow in longer windows. Frames are not delayed or changed.
 
-mod attachment;
-mod clsact;
 mod flows;
 mod kernel;
-mod packet;
 mod program;
 mod stamps;
 
-pub use attachment::{Hook, Mechanism};
 pub use flows::FlowKey;
 pub use kernel::{Beyond, KernelWatch, LAG_US};
 

@@ -6,8 +6,9 @@ use std::os::fd::RawFd;
 use iolab_sys::bpf::{Assembler, Condition, Helper, Label, Operation, Register, Width};
 
 use super::flows::{self, FlowMaps};
-use super::packet::{ethernet_type, read, ETHERNET_BYTES, TCP, UDP};
 use super::{shared, FLOW_RING, FLOW_SLOTS, FRAME_BITS, RING_US};
+use crate::hook::packet::{ethernet_type, read, ETHERNET_BYTES, TCP, UDP};
+use crate::hook::NEXT;
 
 /// Offsets of the fields of struct __`sk_buff` (bytes).
 mod context {
@@ -18,9 +19,6 @@ mod context {
     pub(super) const GSO_SEGS: i16 = 164;
     pub(super) const GSO_SIZE: i16 = 176;
 }
-
-/// `TC_ACT_UNSPEC` and `TCX_NEXT`: continue as without the program.
-const GO_ON: i32 = -1;
 
 const VLAN_BYTES: i32 = 4;
 
@@ -47,7 +45,7 @@ pub(super) struct Maps {
 /// Assemble the program that does nothing, the baseline for the cost of a watch.
 pub(super) fn idle() -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
-    program.exit_with(GO_ON);
+    program.exit_with(NEXT);
     program.finish()
 }
 
@@ -93,14 +91,14 @@ pub(super) fn instructions(maps: Maps) -> Vec<[u8; 8]> {
     program.set_map_value(R1, maps.bins);
     program.combine(Operation::Add, R1, R8);
     program.add_atomically(R1, 0, R9);
-    program.exit_with(GO_ON);
+    program.exit_with(NEXT);
     long_way(&mut program, [segments, tagged, count]);
     program.bind(lost);
     program.set_map_value(R7, maps.shared);
     program.add_atomically(R7, shared::LOST_BYTES, R9);
     program.compute(Operation::Move, R1, 1);
     program.add_atomically(R7, shared::LOST_FRAMES, R1);
-    program.exit_with(GO_ON);
+    program.exit_with(NEXT);
     program.finish()
 }
 

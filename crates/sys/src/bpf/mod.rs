@@ -2,6 +2,7 @@
 //! compiler, no libbpf and no BTF. The callers document the programs and their attachment points.
 
 mod assembler;
+mod attached;
 mod drop_reasons;
 mod error;
 mod link;
@@ -12,6 +13,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
 pub use assembler::{Assembler, Condition, Helper, Label, Operation, Register, Width};
+pub use attached::attached_programs;
 pub use drop_reasons::DropReasons;
 pub use error::BpfError;
 pub use link::{Link, Place};
