@@ -2,24 +2,25 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.netns.cabled_hosts import agents, lab_of, pair, shown
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import PATIENCE_S, Iolab, trials, until, value, wait_for_trials
-from tests.netns.sshd import Network, SshHost
+from tests.netns.sshd import SshHost
 from tests.wording import in_words
 
 from iolab.agent.client import Agent
 from iolab.agent.ssh import UNHEARD_S, SshTransport
-from iolab.agent.transport import LocalTransport, find_agent
+from iolab.agent.transport import find_agent
 from iolab.errors import LabError
-from iolab.experiment import Resolver, cells, parse
-from iolab.experiment.experiment import Lab
 from iolab.lab.compose import compose
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
+
+__all__ = ["agents", "pair"]  # fixtures
 
 pytestmark = pytest.mark.netns
 
@@ -33,40 +34,6 @@ lab:
 measure:
   tcp: {kind: stream, from: pc6, to: pc7}
 """
-
-
-def lab_of(text: str) -> Lab:
-    """Return the lab of an experiment of one cell."""
-    experiment = parse(text, "lab.yaml")
-    return Resolver(experiment).setup(next(cells(experiment))).lab
-
-
-def shown(host: SshHost) -> str:
-    """Return the state that a lab could change on the cable's end."""
-    return host.inside(
-        "ip -4 -o addr show dev lan0; ip -o link show dev lan0; ethtool -k lan0; ls /run/netns"
-    )
-
-
-@pytest.fixture
-def pair(network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SshHost, SshHost]:
-    """Provide two hosts connected by a cable separate from the network of ssh; it has an address already."""
-    monkeypatch.setenv("IOLAB_STATE_DIR", str(tmp_path / "state"))
-    pc6, pc7 = network.host("pc6"), network.host("pc7")
-    network.cable(pc6, pc7, "lan0")
-    pc6.inside("ip addr add 198.18.251.6/24 dev lan0")
-    return pc6, pc7
-
-
-@pytest.fixture
-def agents(pair: tuple[SshHost, SshHost]) -> Iterator[Agents]:
-    """Provide agents on both hosts, and locally."""
-    found = Agents(Agent(LocalTransport(find_agent())))
-    for host in pair:
-        found.add(host.name, Agent(SshTransport(host.name, find_agent()), name=host.name))
-    yield found
-    assert found.close() == []
-    assert found.here.close() == ""
 
 
 def test_cable_settings_are_applied_read_back_and_restored(

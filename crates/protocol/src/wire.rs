@@ -16,6 +16,22 @@ pub struct WireEnd {
     pub interface: String,
 }
 
+/// An existing port of the host whose frames an emulated link carries. Addresses, routes and sockets stay on the port,
+/// and frames outside the selection pass untouched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct WirePort {
+    /// The interface's name, in the namespace of both ends.
+    pub interface: String,
+    /// VLAN ID of the carried frames; absent: untagged frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+    /// IP networks as `address/bits`: packets are carried whose source and destination are both in one of them, except
+    /// neighbour discovery.
+    pub networks: Vec<String>,
+}
+
 /// Parameters of `wire.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -25,6 +41,10 @@ pub struct WireStart {
     pub id: String,
     /// The two ends.
     pub ends: [WireEnd; 2],
+    /// The port whose frames are carried: the first end is the tap of the frames that the port sends, the second end that
+    /// of the frames that it receives; absent: the ends themselves are the ports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_port: Option<WirePort>,
     /// Whether GSO frames are carried without segmentation; otherwise every frame is segmented.
     pub super_frames: bool,
     /// Each end is a veth pair for frames of at most this size (bytes, without FCS), if the kernel supports it; absent:
@@ -196,7 +216,7 @@ pub struct WireStalls {
 
 /// Frame counts of one direction. A GSO frame counts as the segments that it contains.
 ///
-/// `arrived + copied = left + refused + no_room + lost at the stages + held`.
+/// `arrived + copied = left + refused + no_room + stale + lost at the stages + held`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -247,6 +267,14 @@ pub struct WayCounts {
     /// frames before them.
     #[serde(default)]
     pub unread_frames: u64,
+    /// Frames on a port of the host that were dropped after a stall of the link's thread, because later frames had passed
+    /// the port without it.
+    #[serde(default)]
+    pub stale_frames: u64,
+    /// Selected packets that passed a port of the host without emulation because the link's thread stalled; a super-frame
+    /// counts once.
+    #[serde(default)]
+    pub bypassed_packets: u64,
     /// Drops by kind of stage, including those before changes of the link.
     pub stages: Vec<StageLoss>,
 }

@@ -637,8 +637,8 @@ class StageLoss:
 class WayCounts:
     """Frame counts of one direction.
 
-    A GSO frame counts as the segments that it contains. `arrived + copied = left + refused + no_room + lost
-    at the stages + held`.
+    A GSO frame counts as the segments that it contains. `arrived + copied = left + refused + no_room + stale
+    + lost at the stages + held`.
     """
 
     arrived_frames: Count
@@ -680,6 +680,12 @@ class WayCounts:
     unread_frames: Count = 0
     """Frames that the sending interface counted and that did not reach the link, because its thread had
     not read the frames before them."""
+    stale_frames: Count = 0
+    """Frames on a port of the host that were dropped after a stall of the link's thread, because later
+    frames had passed the port without it."""
+    bypassed_packets: Count = 0
+    """Selected packets that passed a port of the host without emulation because the link's thread
+    stalled; a super-frame counts once."""
     stages: tuple[StageLoss, ...]
     """Drops by kind of stage, including those before changes of the link."""
 

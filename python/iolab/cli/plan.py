@@ -54,6 +54,8 @@ CARRIED: Mapping[Carrier, Phrase] = {
     "veth": Phrase("plan.carried-by-veth-pairs"),
     "whole": Phrase("plan.carried-by-taps-whole"),
     "apart": Phrase("plan.carried-by-taps-apart"),
+    "port-whole": Phrase("plan.carried-on-port-whole"),
+    "port-apart": Phrase("plan.carried-on-port-apart"),
 }
 ISCSI_DRIVER = "qemu-block-extra"
 """Debian package of QEMU's iSCSI driver."""

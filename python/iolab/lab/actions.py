@@ -230,6 +230,18 @@ class StartDevice:
 
 
 @frozen
+class CarriedPort:
+    """A port of a host whose frames an emulated link carries; addresses, routes and sockets stay on the port."""
+
+    interface: str
+    """Name of the interface."""
+    networks: tuple[str, ...]
+    """Networks of the carried packets: both addresses of a packet are in one of them."""
+    vlan: int | None = None
+    """VLAN ID of the carried frames; None: untagged frames."""
+
+
+@frozen
 class StartWire:
     """Let the agent create two interfaces and carry frames between them; the undo stops the emulated link."""
 
@@ -245,6 +257,8 @@ class StartWire:
     """SCHED_FIFO priority of the thread, if the agent may set it; None: normal scheduling."""
     apart: bool = False
     """Whether the thread keeps one CPU and the receivers of its frames use other CPUs, if there are any."""
+    on_port: CarriedPort | None = None
+    """Port whose frames the two interfaces carry; None: the interfaces are the ports."""
 
 
 @frozen

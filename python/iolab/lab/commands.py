@@ -241,6 +241,9 @@ def _wire_ends(action: StartWire) -> dict[str, object]:
         thread["veth_frame_bytes"] = action.veth_frame_bytes
     if action.apart:
         thread["apart"] = True
+    if (port := action.on_port) is not None:
+        vlan = {} if port.vlan is None else {"vlan": port.vlan}
+        thread["on_port"] = {"interface": port.interface, **vlan, "networks": list(port.networks)}
     return {"ends": ends, "super_frames": action.super_frames, **thread}
 
 

@@ -104,8 +104,8 @@ _CODES = {
     "instrument_warnings": """
         capture-lost capture-overwrote locks-unseen pacer-passed pacer-slipped profile-costly profile-cut
         profile-failed profile-hidden profile-lost watch-before-queue watch-by-packets watch-disagrees
-        watch-lost watch-stolen watch-unstamped windows-left-out wire-by-taps wire-late wire-marked
-        wire-not-apart wire-reorders wire-stalled wire-unprioritised wire-unstamped
+        watch-lost watch-stolen watch-unstamped windows-left-out wire-by-taps wire-bypassed wire-late
+        wire-marked wire-not-apart wire-reorders wire-stalled wire-unprioritised wire-unstamped
     """,
     "places": """
         all-cpus at-cpu at-cpu-of-machine at-device at-machine at-port bridge-of disk-of for-link for-machine

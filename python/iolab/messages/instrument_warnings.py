@@ -85,6 +85,18 @@ class WireLate(TrialWarning):
     """All frames that were sent."""
 
 
+class WireBypassed(TrialWarning):
+    """Frames passed the port of a host without its emulated link, because the link's thread stalled."""
+
+    link: Name
+    direction: Name
+    """From one port to the other."""
+    bypassed_packets: int
+    """Packets that passed without the emulated link; a super-frame counts once."""
+    stale_frames: int
+    """Frames that the emulated link dropped after the stall."""
+
+
 class PacerSlipped(TrialWarning):
     """A pacer fell behind, because its thread did not run in time, and did not catch up."""
 

@@ -5,12 +5,16 @@ mod apart;
 
 use iolab_protocol::results::Done;
 use iolab_protocol::wire::{
-    WireCarried, WireChange, WireCounts, WireName, WireRead, WireRestartDraws, WireStart, WireStarted,
+    WireCarried, WireChange, WireCounts, WireName, WirePort, WireRead, WireRestartDraws, WireStart,
+    WireStarted,
 };
-use iolab_protocol::ErrorObject;
+use iolab_protocol::{ErrorObject, Undo};
 use iolab_sys::tap::Unfinished;
-use iolab_traffic::{open_end, Arrival, Carrier, RunningWire};
+use iolab_traffic::{
+    attach_to_port, open_end, open_on_port, Arrival, Carrier, End, PortRedirect, RunningWire,
+};
 
+use crate::changes::undo::undo_changes;
 use crate::host::Host;
 use crate::kernel::faults::Answer;
 use crate::kernel::netns;
@@ -42,22 +46,54 @@ pub fn start(host: &Host, params: &WireStart) -> Answer<WireStarted> {
     let what = if params.super_frames { Unfinished::SuperFrames } else { Unfinished::Checksums };
     // With a real-time priority, exact times take precedence over throughput: frames arrive without GRO.
     let arrival = if params.priority.is_some() { Arrival::Apart } else { Arrival::Joined };
-    let (ends, no_veth) =
-        match params.veth_frame_bytes.map(|frame_bytes| both(Carrier::Veth(frame_bytes, arrival))) {
-            None => (both(Carrier::Tap(what))?, None),
-            Some(Ok(ends)) => (ends, None),
-            Some(Err(error)) => (both(Carrier::Tap(what))?, Some(error.message)),
-        };
+    let veth = params.veth_frame_bytes.map(|frame_bytes| Carrier::Veth(frame_bytes, arrival));
+    let (ends, redirect, no_veth) = match (&params.on_port, veth) {
+        (Some(port), _) => {
+            let (ends, redirect) = open_with_port(host, params, port, what)?;
+            (ends, Some(redirect), None)
+        }
+        (None, None) => (both(Carrier::Tap(what))?, None, None),
+        (None, Some(veth)) => match both(veth) {
+            Ok(ends) => (ends, None, None),
+            Err(error) => (both(Carrier::Tap(what))?, None, Some(error.message)),
+        },
+    };
     let (cpu, steering, not_apart) = match params.apart.then(|| apart::seat(params, host.wires.len())) {
         None => (params.cpu, None, None),
         Some(Ok(seat)) => (Some(seat.cpu), seat.steering, None),
         Some(Err(why)) => (params.cpu, None, Some(why)),
     };
     let lacks = WireCarried { no_veth, not_apart, ..WireCarried::default() };
-    let wire = RunningWire::start(&WireStart { cpu, ..params.clone() }, ends, steering, lacks)?;
+    let wire = RunningWire::start(&WireStart { cpu, ..params.clone() }, ends, redirect, steering, lacks)?;
     let started = wire.describe();
     reserved.fill(wire);
     Ok(started)
+}
+
+/// Create the taps of an emulated link on an existing port, and attach the programs that redirect the port's frames.
+/// Programs that would outlive this process are in the journal first.
+fn open_with_port(
+    host: &Host,
+    params: &WireStart,
+    port: &WirePort,
+    what: Unfinished,
+) -> Answer<([End; 2], PortRedirect)> {
+    let netns = params.ends[0].netns.as_deref();
+    if netns != params.ends[1].netns.as_deref() {
+        let message = "both ends of a wire on a port are in the port's namespace";
+        return Err(ErrorObject::params(message, params.id.as_str()));
+    }
+    let (ends, mut redirect) = netns::within(netns, || open_on_port(params, port, what))?;
+    if let Some(script) = redirect.undo() {
+        let argv = vec!["sh".to_owned(), "-c".to_owned(), script];
+        host.record(&undo_key(&params.id), Undo::Command { argv, netns: netns.map(str::to_owned) })?;
+    }
+    netns::within(netns, || attach_to_port(params, port, &mut redirect))?;
+    Ok((ends, redirect))
+}
+
+fn undo_key(id: &str) -> String {
+    format!("port:{id}")
 }
 
 /// Answer `wire.change`.
@@ -79,5 +115,8 @@ pub fn read(host: &Host, params: &WireRead) -> Answer<WireCounts> {
 
 /// Answer `wire.stop`.
 pub fn stop(host: &Host, params: &WireName) -> Answer<WireCounts> {
-    host.wires.take(&params.id)?.read(None)
+    let counts = host.wires.take(&params.id)?.read(None);
+    // The drop of the link has detached its programs from a port; this marks them as removed in the journal.
+    undo_changes(host, &host.journal, Some(&[undo_key(&params.id)]));
+    counts
 }

@@ -5,7 +5,6 @@ use std::os::fd::OwnedFd;
 
 use iolab_sys::bpf::Program;
 
-use super::Order;
 use crate::error::PortError;
 use crate::route::{route_socket, Request};
 
@@ -37,7 +36,12 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    pub(crate) fn new(program: &Program, index: u32, parent: u32, order: Order) -> Result<Self, PortError> {
+    pub(crate) fn new(
+        program: &Program,
+        index: u32,
+        parent: u32,
+        preference: u32,
+    ) -> Result<Self, PortError> {
         let socket = route_socket().map_err(PortError::of(DOING, "socket"))?;
         let create = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         let clsact = Request::new(libc::RTM_NEWQDISC, create, &about(index, HANDLE, CLSACT, 0));
@@ -46,8 +50,6 @@ impl Filter {
             Err(seen) if seen.raw_os_error() == Some(libc::EEXIST) => false,
             Err(seen) => return Err(PortError::of(DOING, "netlink")(seen)),
         };
-        // Both come before other filters, which still process the packet.
-        let preference = if order == Order::First { 1 } else { 2 };
         let this = Self { socket, index, parent, preference, made_clsact };
         let options = Request::inner(&[])
             .attribute(TCA_BPF_FD, &program.as_raw_fd().to_ne_bytes())

@@ -64,13 +64,15 @@ impl Attachment {
             Hook::Ingress => (Place::StackIn, INGRESS),
             Hook::Egress => (Place::StackOut, EGRESS),
         };
+        // Both come before other filters, which still process the packet.
+        let preference = if order == Order::First { 1 } else { 2 };
         if mechanism == Some(Mechanism::Clsact) {
-            return Filter::new(program, index, parent, order).map(Self::Filter);
+            return Filter::new(program, index, parent, preference).map(Self::Filter);
         }
         match Link::new(program, index, place, if order == Order::First { BEFORE } else { 0 }) {
             Ok(link) => Ok(Self::Link(link)),
             Err(errno) if is_unknown(&errno) && mechanism.is_none() => {
-                Filter::new(program, index, parent, order).map(Self::Filter)
+                Filter::new(program, index, parent, preference).map(Self::Filter)
             }
             Err(errno) => Err(PortError::of("attaching a program to an interface", "bpf")(errno)),
         }

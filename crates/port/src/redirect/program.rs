@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::os::fd::RawFd;
+use std::str::FromStr;
 
 use iolab_sys::bpf::{Assembler, Condition, Helper, Label, Operation, Register, Width};
 
@@ -54,6 +55,20 @@ pub struct Network {
     pub address: IpAddr,
     /// Length of the prefix (bits).
     pub prefix_bits: u8,
+}
+
+impl FromStr for Network {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (address, bits) = text.split_once('/').ok_or(())?;
+        let (address, prefix_bits) = (address.parse::<IpAddr>().map_err(drop)?, bits.parse().map_err(drop)?);
+        let max_bits = if address.is_ipv6() { 128 } else { 32 };
+        if prefix_bits > max_bits {
+            return Err(());
+        }
+        Ok(Self { address, prefix_bits })
+    }
 }
 
 impl Network {
@@ -227,13 +242,16 @@ mod tests {
 
     #[test]
     fn network_covers_the_words_of_its_prefix() {
-        let words = |text: &str, prefix_bits| {
-            Network { address: text.parse().unwrap(), prefix_bits }
+        let words = |text: &str, prefix_bits: u8| {
+            format!("{text}/{prefix_bits}")
+                .parse::<Network>()
+                .unwrap()
                 .words()
                 .iter()
                 .map(|&(value, mask)| [value, mask].map(|word| u32::from_be(iolab_sys::unsigned(word))))
                 .collect::<Vec<_>>()
         };
+        assert_eq!("198.18.0.0/33".parse::<Network>(), Err(()));
         assert_eq!(words("198.18.3.7", 15), [[0xc612_0000, 0xfffe_0000]]);
         assert_eq!(words("10.0.0.1", 0), [[0, 0]]);
         assert_eq!(

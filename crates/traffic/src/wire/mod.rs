@@ -1,8 +1,10 @@
 //! An emulated link: two ends, and a thread that forwards frames between them with impairments, which can be changed
 //! at run time.
 
+mod desk;
 mod does;
 mod filter;
+mod guard;
 mod lead;
 mod pressure;
 mod shift;
@@ -18,16 +20,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use iolab_engine::Nanos;
-use iolab_port::{Arrival, End, TapPort, VethPort};
+use iolab_port::{Arrival, End, PortError, PortRedirect, Selection, TapPort, VethPort};
 use iolab_protocol::impairment::Impairment;
-use iolab_protocol::wire::{WireCarried, WireCounts, WireStart, WireStarted, WireWay};
+use iolab_protocol::wire::{WireCarried, WireCounts, WirePort, WireStart, WireStarted, WireWay};
 use iolab_protocol::{ErrorCode, ErrorObject};
 use iolab_sys::clock;
 use iolab_sys::tap::Unfinished;
 
+use self::desk::{Desk, Letter};
 use self::does::Does;
+use self::guard::Guard;
 pub use self::steering::{Steered, Steering};
-use self::thread::{Desk, Letter, Seat, Work};
+use self::thread::{Seat, Work};
 use self::way::Way;
 use crate::faults::port_refused;
 
@@ -48,7 +52,7 @@ pub struct RunningWire {
 }
 
 impl RunningWire {
-    /// Start to forward frames between two ends. `steering` selects the CPUs that process the frames delivered to the
+    /// Start to forward frames between two ends, which may be the taps of `redirect`. `steering` selects the CPUs that process the frames delivered to the
     /// ends; `lacks` lists the requested features that are unavailable.
     ///
     /// # Errors
@@ -56,6 +60,7 @@ impl RunningWire {
     pub fn start(
         params: &WireStart,
         ends: [End; 2],
+        redirect: Option<PortRedirect>,
         steering: Option<Steering>,
         lacks: WireCarried,
     ) -> Result<Self, ErrorObject> {
@@ -64,14 +69,17 @@ impl RunningWire {
         let ways = [Way::new(Does::new(&nothing, 0, start)?), Way::new(Does::new(&nothing, 1, start)?)];
         let udp_super_frames = ends.iter().all(End::udp_super_frames);
         let unstamped = ends.iter().find_map(End::unstamped);
-        let path = ends[0].path();
+        let path = if redirect.is_some() { "tap on a port".to_owned() } else { ends[0].path() };
+        let guard = redirect.map(Guard::new);
         let refused = |error: std::io::Error| {
             let message = format!("starting wire '{}': {error}", params.id);
             ErrorObject::new(ErrorCode::Refused, message)
         };
         let (desk, letters) = Desk::new().map_err(refused)?;
-        let (work, seat) =
-            (Work::new(ends, ways, steering, letters), Seat { cpu: params.cpu, priority: params.priority });
+        let (work, seat) = (
+            Work::new(ends, guard, ways, steering, letters),
+            Seat { cpu: params.cpu, priority: params.priority },
+        );
         let (seated, taken) = channel();
         let run = move || {
             let refusal = seat.take().map_err(|error| format!("keeping it on a CPU: {error}"))?;
@@ -183,4 +191,45 @@ pub fn open_end(id: &str, interface: &str, by: Carrier) -> Result<End, ErrorObje
         }
     };
     opened.map_err(|error| port_refused(&format!("starting wire '{id}'"), interface, &error))
+}
+
+/// Create the ends of the emulated link `params` on an existing port, in the calling thread's namespace, with the
+/// redirection of the port's frames, whose programs are not attached to the port yet.
+///
+/// # Errors
+/// Returns an error object for the reply.
+pub fn open_on_port(
+    params: &WireStart,
+    port: &WirePort,
+    what: Unfinished,
+) -> Result<([End; 2], PortRedirect), ErrorObject> {
+    let doing = format!("starting wire '{}'", params.id);
+    let refused = |interface: &str, error: &PortError| port_refused(&doing, interface, error);
+    let networks = port.networks.iter().map(|text| {
+        text.parse().map_err(|()| ErrorObject::params("a network is written as address/bits", text.as_str()))
+    });
+    let networks = networks.collect::<Result<_, _>>()?;
+    let names = params.ends.each_ref().map(|end| end.interface.as_str());
+    let open = |name| TapPort::open(name, what).map_err(|error| refused(name, &error));
+    let (mut sent, mut received) = (open(names[0])?, open(names[1])?);
+    // A frame goes back to the tap from which it was read, and from there to its side of the port.
+    let cross = sent.write_to(&received).and_then(|()| received.write_to(&sent));
+    cross.map_err(|error| refused(&port.interface, &error))?;
+    let selection = Selection { vlan: port.vlan.unwrap_or(0), networks };
+    let redirect = PortRedirect::prepare(&port.interface, names, &selection, None)
+        .map_err(|error| refused(&port.interface, &error))?;
+    Ok(([End::Tap(sent), End::Tap(received)], redirect))
+}
+
+/// Attach the programs of a redirection to its port, in the calling thread's namespace.
+///
+/// # Errors
+/// Returns an error object for the reply.
+pub fn attach_to_port(
+    params: &WireStart,
+    port: &WirePort,
+    redirect: &mut PortRedirect,
+) -> Result<(), ErrorObject> {
+    let doing = format!("starting wire '{}'", params.id);
+    redirect.attach().map_err(|error| port_refused(&doing, &port.interface, &error))
 }

@@ -1,19 +1,17 @@
 //! The thread of an emulated link: it forwards frames in both directions and processes requests.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{channel, Receiver, Sender};
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use iolab_engine::Nanos;
 use iolab_port::{End, PortError};
-use iolab_protocol::wire::{WayCounts, WireStalls};
+use iolab_protocol::wire::WayCounts;
 use iolab_sys::clock::{self, StampClock};
 use iolab_sys::{socket, thread};
 
-use super::does::Does;
+use super::desk::{Letter, Letters};
+use super::guard::{Guard, Pulse};
 use super::pressure::Pressure;
 use super::shift::{Shift, Turn};
 use super::stalls::Stalls;
@@ -88,56 +86,10 @@ fn take_turn(turn: Turn, priority: u8) -> io::Result<()> {
     }
 }
 
-/// A request to the thread.
-pub enum Letter {
-    /// Change the impairments for frames that arrive from now on.
-    Change(Box<[Does; 2]>, Sender<()>),
-    /// Restart the frame numbers of each direction at 0, and the random draws with these seeds.
-    RestartDraws([u64; 2], Sender<()>),
-    /// Return the frame counts and the stalls of the thread, with individual stalls from a time on (ns).
-    Count(Option<u64>, Sender<Box<([WayCounts; 2], WireStalls)>>),
-    /// Stop.
-    Stop,
-}
-
-/// The sending side of the request queue.
-#[derive(Debug)]
-pub struct Desk {
-    letters: Sender<Letter>,
-    waiting: Arc<AtomicBool>,
-    bell: UnixStream,
-}
-
-/// The receiving side of the request queue, used by the thread.
-#[derive(Debug)]
-pub struct Letters {
-    letters: Receiver<Letter>,
-    waiting: Arc<AtomicBool>,
-    bell: UnixStream,
-}
-
-impl Desk {
-    /// Create both sides.
-    pub fn new() -> io::Result<(Self, Letters)> {
-        let (near, far) = UnixStream::pair()?;
-        far.set_nonblocking(true)?;
-        near.set_nonblocking(true)?;
-        let ((sender, letters), waiting) = (channel(), Arc::<AtomicBool>::default());
-        let inside = Letters { letters, waiting: Arc::clone(&waiting), bell: far };
-        Ok((Self { letters: sender, waiting, bell: near }, inside))
-    }
-
-    /// Send a request; it is dropped if the thread has ended.
-    pub fn post(&self, letter: Letter) {
-        let _ = self.letters.send(letter);
-        // Release pairs with the Acquire of `open`: a thread that reads the flag finds the request.
-        self.waiting.store(true, Ordering::Release);
-        let _ = (&self.bell).write(&[1]); // a full socket already wakes the thread
-    }
-}
-
 /// The state of the thread.
 pub struct Work {
+    // The port's programs must be detached before the taps are removed.
+    guard: Option<Guard>,
     ends: [End; 2],
     ways: [Way; 2],
     letters: Letters,
@@ -164,9 +116,16 @@ fn from_to(ends: &mut [End; 2], way: usize) -> (&mut End, &mut End) {
 }
 
 impl Work {
-    /// Create the state for forwarding between two ends.
-    pub fn new(ends: [End; 2], ways: [Way; 2], steering: Option<Steering>, letters: Letters) -> Self {
+    /// Create the state for forwarding between two ends, which may be the taps of a guarded port.
+    pub fn new(
+        ends: [End; 2],
+        guard: Option<Guard>,
+        ways: [Way; 2],
+        steering: Option<Steering>,
+        letters: Letters,
+    ) -> Self {
         Self {
+            guard,
             ends,
             ways,
             letters,
@@ -208,12 +167,26 @@ impl Work {
                 }
                 self.stalls.skip(self.clock.now_ns());
             }
+            self.pulse(now_ns).map_err(|error| error.to_string())?;
             if self.carry().map_err(|error| error.to_string())? > 0 {
                 idle_since_ns = self.clock.now_ns();
             } else {
                 self.rest(idle_since_ns).map_err(|error| format!("waiting for frames: {error}"))?;
             }
         }
+    }
+
+    /// Send the heartbeat of a port. After a stall, drop the frames that are too late first: new frames pass without the
+    /// link until the heartbeat resumes.
+    fn pulse(&mut self, now_ns: u64) -> Result<(), PortError> {
+        let Some(guard) = &mut self.guard else { return Ok(()) };
+        if guard.pulse(now_ns) == Pulse::Lapsed {
+            for (end, way) in self.ends.iter_mut().zip(&mut self.ways) {
+                way.drop_stale(end, now_ns)?;
+            }
+            guard.beat(self.clock.now_ns());
+        }
+        Ok(())
     }
 
     /// Send due frames first, then read: a poll for frames costs system calls, and frames are stamped on arrival.
@@ -320,6 +293,7 @@ impl Work {
             return Ok(());
         }
         let fds = [self.ends[0].fd(), self.ends[1].fd(), self.letters.bell.as_raw_fd()];
+        let asked_ns = if self.guard.is_some() { asked_ns.min(Guard::SLEEP_NS) } else { asked_ns };
         let before_ns = self.rest.as_ref().map(|_| clock::thread_ns());
         self.stalls.waited(self.clock.now_ns());
         let found = socket::wait_readable_ns(&fds, asked_ns)?;
@@ -371,6 +345,7 @@ impl Work {
         counts.left_frames -= refused_frames;
         counts.refused_frames += refused_frames;
         counts.unread_frames = from.unread_frames()?;
+        counts.bypassed_packets = self.guard.as_ref().map_or(0, |guard| guard.bypassed_packets()[way]);
         Ok(counts)
     }
 }

@@ -176,6 +176,25 @@ impl Way {
         Ok(true)
     }
 
+    /// Drop the frames that are queued at `from`, and the frames that are due: later frames have passed them.
+    pub fn drop_stale(&mut self, from: &mut End, now_ns: u64) -> Result<(), PortError> {
+        self.scratch.resize(MOST_READ_BYTES, 0);
+        while let Some(frame) = from.read(&mut self.scratch)? {
+            let frames = u64::from(Segments::of(&self.scratch[..frame.length]).count);
+            self.does.number += frames;
+            self.counts.arrived_frames += frames;
+            self.counts.stale_frames += frames;
+        }
+        self.does.chain.advance(self.does.stage_time(Nanos(now_ns)));
+        self.settle();
+        for held in self.older.iter_mut().chain([&mut self.does.held]) {
+            let stale = held.ready(Nanos(now_ns), usize::MAX);
+            held.release(stale);
+            self.counts.stale_frames += stale as u64;
+        }
+        Ok(())
+    }
+
     fn settle(&mut self) {
         for outcome in self.does.chain.decided() {
             match outcome {

@@ -133,6 +133,8 @@ def home_of(lab: Lab, link: str) -> str:
     Raises:
         InputError: the kernels of its ends cannot be joined.
     """
+    if is_on_port(lab, link):
+        return kernel_of(lab, way_ends(lab, link)[0].machine)
     homes = {end: plugged_into(lab, end, link) for end in lab.links[link].ends}
     if len(set(homes.values())) > 1:
         seen = on_kernels(homes.items())
@@ -192,6 +194,24 @@ def is_paced(lab: Lab, link: str) -> bool:
     """Whether iolab's pacer shapes a link, as a part of an emulated link."""
     shape = lab.links[link].shape
     return shape is not None and shape.qdisc == "pacer"
+
+
+def is_on_port(lab: Lab, link: str) -> bool:
+    """Whether iolab carries the frames of a cable, on the port of the host at one of its ends."""
+    return lab.links[link].cable and is_ours(lab, link)
+
+
+@answered_once
+def way_ends(lab: Lab, link: str) -> tuple[PortRef, PortRef]:
+    """Return the ends of an emulated link that send the frames of its first and its second direction.
+
+    On a cable, the first end is the port that carries the frames: the shaped port, or else the first end.
+    """
+    ends, shape = lab.links[link].ends, lab.links[link].shape
+    if not is_on_port(lab, link):
+        return ends[0], ends[1]
+    first = shape.at if shape is not None and is_paced(lab, link) else ends[0]
+    return first, next(end for end in ends if end != first)
 
 
 def joins_bridges(lab: Lab, link: str) -> bool:

@@ -29,6 +29,7 @@ from iolab.lab.links.link_topology import (
     home_of,
     is_card,
     is_macvtap,
+    is_on_port,
     join_of,
     mac_of,
 )
@@ -36,7 +37,7 @@ from iolab.lab.links.shared import mode_of, shared_resources
 from iolab.lab.links.sriov import function_resources
 from iolab.lab.links.tc import netem_resources
 from iolab.lab.links.tunnels import overlay_resources
-from iolab.lab.links.wires import wire_between_bridges, wire_id, wire_resources
+from iolab.lab.links.wires import wire_between_bridges, wire_id, wire_on_port, wire_resources
 from iolab.lab.readback.shaping import Qdisc
 from iolab.lab.readback.values import Interface
 from iolab.lab.resources import Resource
@@ -61,7 +62,7 @@ def link_resources(lab: Lab, topology: Topology, name: str) -> Iterator[Resource
         case Join.WIRE:
             yield from wire_resources(lab, topology, name, ports)
         case Join.TAP | Join.CABLE:
-            yield from (_there(lab, name, port) for port in ports if not is_card(lab, port.ref))
+            yield from _existing(lab, topology, name, ports)
         case Join.MACVTAP:
             yield from _carried(lab, topology, name)
         case Join.FUNCTIONS:
@@ -124,6 +125,13 @@ def _pair(lab: Lab, link: str, ports: list[Port]) -> Resource:
         ),
         expect=(*_expect_port(lab, here), *_expect_port(lab, there)),
     )
+
+
+def _existing(lab: Lab, topology: Topology, link: str, ports: list[Port]) -> Iterator[Resource]:
+    """Yield the resources of ports that exist already, and of the emulated link on one of them."""
+    yield from (_there(lab, link, port) for port in ports if not is_card(lab, port.ref))
+    if is_on_port(lab, link):
+        yield from wire_on_port(lab, topology, link, ports)
 
 
 def _there(lab: Lab, link: str, port: Port) -> Resource:

@@ -7,6 +7,8 @@ rings.
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 from typing import Literal
 
 from iolab.experiment.experiment import Lab
@@ -14,22 +16,43 @@ from iolab.experiment.model.impairments import QUEUE_FRAMES as LINE_QUEUE_FRAMES
 from iolab.experiment.model.impairments import Impairments
 from iolab.experiment.model.links import Link, Shape
 from iolab.experiment.model.quantities import PortRef
-from iolab.lab.actions import Command, Expectation, ImpairWire, Reading, Run, StartWire, WireState, Write
-from iolab.lab.dependencies import Place, port_dependencies
+from iolab.lab.actions import (
+    CarriedPort,
+    Command,
+    Expectation,
+    ImpairWire,
+    Reading,
+    Run,
+    StartWire,
+    WireState,
+    Write,
+)
+from iolab.lab.dependencies import Place, base_of, port_dependencies
 from iolab.lab.kernels import HERE
 from iolab.lab.links.bridges import expect_interface
-from iolab.lab.links.link_topology import home_of, is_paced, joins_bridges, mac_of
+from iolab.lab.links.link_topology import (
+    Side,
+    home_of,
+    is_on_port,
+    is_paced,
+    joins_bridges,
+    mac_of,
+    short_name,
+    way_ends,
+)
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.links.pacer import QUEUE_FRAMES as PACER_QUEUE_FRAMES
 from iolab.lab.links.pacer import PacedClass, PacedFlow, Pacing
 from iolab.lab.links.shaping import selectors_of
+from iolab.lab.ports.offloads import features_resource, offload_switches
 from iolab.lab.readback.values import Interface, PacedWay, Running
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Port, Topology
 from iolab.units import NS_PER_S
 
-Carrier = Literal["veth", "whole", "apart"]
-"""Type of the ends: veth pairs; taps that carry super-frames whole; taps with segmented frames."""
+Carrier = Literal["veth", "whole", "apart", "port-whole", "port-apart"]
+"""Type of the ends: veth pairs; taps that carry super-frames whole; taps with segmented frames; the same on a host's
+port."""
 VETH_MOST_MTU = 3000
 """Maximum MTU of a veth pair: larger frames with the kernel's overhead do not fit in a page [bytes]."""
 FRAME_OVERHEAD_BYTES = 18
@@ -162,6 +185,55 @@ def wire_between_bridges(
     yield _impairments(lab, topology, link, ports, wire)
 
 
+def wire_on_port(lab: Lab, topology: Topology, link: str, ports: Sequence[Port]) -> Iterator[Resource]:
+    """Yield the emulated link on the port of a host at one end of a cable, and its impairments.
+
+    The link carries the frames between the lab's networks; other frames pass the port untouched.
+    """
+    sending, other = (next(port for port in ports if port.ref == end) for end in way_ends(lab, link))
+    name = f"{lab.tag}{sending.ref}"
+    ends = ((sending.netns, short_name(name, "o-")), (sending.netns, short_name(name, "i-")))
+    on_port = CarriedPort(sending.name, lab_networks(topology), lab.links[link].vlan)
+    start = _start(lab, link, ends)
+    merging = _merging(lab, link, sending, single=not start.super_frames)
+    wire = Resource(
+        key=wire_id(link),
+        machine=sending.machine,
+        kernel=home_of(lab, link),
+        needs=(base_of(lab, sending), merging.key),
+        actions=(replace(start, on_port=on_port),),
+    )
+    yield from (merging, wire)
+    yield _impairments(lab, topology, link, (sending, other), wire)
+
+
+def _merging(lab: Lab, link: str, port: Port, *, single: bool) -> Resource:
+    """Return the offloads of a port with carried frames: no LRO, because its frames cannot be forwarded, and no
+    GRO if frames are carried one by one."""
+    wanted = {"lro": "off"} | ({"gro": "off"} if single else {})
+    switches = {
+        name: switch
+        for name, switch in wanted.items()
+        if name not in offload_switches(lab.links[link].offload)
+    }
+    at = Side(port.kernel, port.netns, port.name)
+    key = f"offload:{port.ref}:carried:{'+'.join(switches)}"
+    return features_resource(key, port.machine, at, switches, base_of(lab, port), port.ref)
+
+
+def lab_networks(topology: Topology) -> tuple[str, ...]:
+    """Return all IP networks of a lab, with adjacent networks merged."""
+    found = [
+        ip_network(network)
+        for segment in topology.segments
+        for network in (segment.network, segment.second)
+        if network is not None
+    ]
+    four = collapse_addresses(one for one in found if isinstance(one, IPv4Network))
+    six = collapse_addresses(one for one in found if isinstance(one, IPv6Network))
+    return tuple(str(one) for one in (*four, *six))
+
+
 def _tap_module(lab: Lab, link: str) -> tuple[Run, ...]:
     """Yield the action that loads the module for taps in a guest; without the module the device does not exist."""
     kernel = home_of(lab, link)
@@ -180,7 +252,7 @@ def _start(lab: Lab, link: str, ends: tuple[End, End]) -> StartWire:
     return StartWire(
         wire_id(link),
         ends,
-        super_frames=not paced,
+        super_frames=carrier_of(lab, link) not in ("apart", "port-apart"),
         veth_frame_bytes=frame_bytes,
         priority=priority,
         apart=paced or frame_bytes is not None,
@@ -226,6 +298,9 @@ def _open(lab: Lab, port: Port) -> Iterator[Run | Write]:
 
 def carrier_of(lab: Lab, link: str) -> Carrier:
     """Return the requested type of an emulated link's ends; if veth pairs are unavailable, the agent uses taps."""
+    if is_on_port(lab, link):
+        single = is_paced(lab, link) or lab.links[link].offload.tso == "off"
+        return "port-apart" if single else "port-whole"
     if veth_frame_bytes(lab, link) is not None:
         return "veth"
     return "apart" if is_paced(lab, link) else "whole"
@@ -240,7 +315,9 @@ def veth_frame_bytes(lab: Lab, link: str) -> int | None:
     """
     offload, mtu = lab.links[link].offload, mtu_of(lab, link)
     wants_more = "on" in (offload.tx_checksum, offload.sg) or offload.gro == "off"
-    if is_paced(lab, link) or joins_bridges(lab, link) or offload.tso != "off" or wants_more:
+    if is_paced(lab, link) or is_on_port(lab, link):
+        return None
+    if joins_bridges(lab, link) or offload.tso != "off" or wants_more:
         return None
     # A VLAN tag would take the place of the checksum.
     return mtu + FRAME_OVERHEAD_BYTES if mtu <= VETH_MOST_MTU else None

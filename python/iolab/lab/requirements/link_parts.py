@@ -12,6 +12,7 @@ from iolab.lab.links.link_topology import (
     home_of,
     is_card,
     is_macvtap,
+    is_on_port,
     is_paced,
     join_of,
     joins_bridges,
@@ -109,7 +110,8 @@ def wire_parts(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
             there = where(lab, kernel_of(lab, end.machine))
             yield Need(NeedKind.FEATURE, "qdisc:netem", purpose, there, (end.machine,))
         return
-    if join_of(lab, name) is not Join.WIRE and not joins_bridges(lab, name):
+    on_port = is_on_port(lab, name) and (link.wire is None or len(link.ends) == 2)
+    if not on_port and join_of(lab, name) is not Join.WIRE and not joins_bridges(lab, name):
         yield PlainUnbuilt(code="wire-unbuilt", purpose=purpose)
         return
     there = where(lab, home_of(lab, name))

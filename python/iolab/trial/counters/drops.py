@@ -276,6 +276,7 @@ def wire_drops(
         yield Drop(place, LOST_BY[stage.kind], stage.lost_frames - taken)
     for reason, frames in (
         (WIRE_FULL, way.no_room_frames),
+        (WIRE_BEHIND, way.stale_frames),
         (LostOnWire(code="far-end-down"), way.refused_frames),
         (UNDER_WAY, way.held_frames),
         (ByChance(code="corrupted"), way.corrupted_frames - damaged_frames),

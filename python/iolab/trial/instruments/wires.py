@@ -11,10 +11,12 @@ from hashlib import blake2b
 from iolab.agent.answers import counted_since
 from iolab.agent.client import Agent
 from iolab.agent.messages import WayCounts, WireCarried, WireCounts
-from iolab.lab.links.link_topology import home_of, is_ours, is_paced
+from iolab.experiment.model.quantities import PortRef
+from iolab.lab.links.link_topology import home_of, is_ours, is_paced, way_ends
 from iolab.lab.links.wires import wire_id
 from iolab.messages.instrument_warnings import (
     PacerSlipped,
+    WireBypassed,
     WireLate,
     WireWeakened,
 )
@@ -82,11 +84,15 @@ def wires_of(site: Site) -> Wires:
     """Return the instrument that reads the emulated links of a lab."""
     lab = site.lab
     links = tuple(
-        WireLink(name, (str(link.ends[0]), str(link.ends[1])), home_of(lab, name), is_paced(lab, name))
-        for name, link in lab.links.items()
+        WireLink(name, _named(way_ends(lab, name)), home_of(lab, name), is_paced(lab, name))
+        for name in lab.links
         if is_ours(lab, name)
     )
     return Wires(site.agent_of, links)
+
+
+def _named(ends: tuple[PortRef, PortRef]) -> tuple[str, str]:
+    return str(ends[0]), str(ends[1])
 
 
 def start_draws(site: Site, seed: int, block: int) -> None:
@@ -97,7 +103,9 @@ def start_draws(site: Site, seed: int, block: int) -> None:
             "wire.restart_draws",
             {
                 "id": wire_id(name),
-                "seeds": [draw_seed(seed, block, name, link.wire.way(end).seed) for end in link.ends],
+                "seeds": [
+                    draw_seed(seed, block, name, link.wire.way(end).seed) for end in way_ends(lab, name)
+                ],
             },
         )
         for name, link in lab.links.items()
@@ -125,6 +133,15 @@ def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) ->
     for link in links:
         warnings.extend(_lacking(link, after[link.name].carried))
         for about, way in _ways(link, before[link.name], after[link.name]):
+            if way.bypassed_packets or way.stale_frames:
+                warnings.append(
+                    WireBypassed(
+                        link=link.name,
+                        direction=str(about.direction),
+                        bypassed_packets=way.bypassed_packets,
+                        stale_frames=way.stale_frames,
+                    )
+                )
             if way.left_frames == 0:
                 continue
             metrics.append(Metric.of("wire_late_frames", float(way.late_frames), about))

@@ -6,8 +6,8 @@ from iolab.experiment import Resolver, parse
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.impairments import Impairments
 from iolab.experiment.model.links import Link
-from iolab.experiment.model.machines import Machine, Netns, Vm
-from iolab.lab.actions import ImpairWire, Run, StartWire
+from iolab.experiment.model.machines import Host, Machine, Netns, Vm
+from iolab.lab.actions import CarriedPort, ImpairWire, Run, StartWire
 from iolab.lab.compose import compose
 from iolab.lab.links.tc import netem_options
 from iolab.lab.links.wires import MARGIN_BYTES, POLLING_PRIORITY, way_memory, wire_memory
@@ -178,3 +178,45 @@ measure: {{it: {{kind: latency, from: near.p0, to: far.p0, rate: 1kpps}}}}
         made = compose(setup.lab, placement=placement)
         (start,) = [action for one in made for action in one.actions if isinstance(action, StartWire)]
         assert start.priority == priority
+
+
+def cabled(*ends: str, **keys: object) -> Lab:
+    """Return a lab of hosts with a cable that iolab emulates or paces."""
+    names = dict.fromkeys(end.split(".", maxsplit=1)[0] for end in ends)
+    machines: dict[str, Machine] = {
+        name: Host.model_validate({"kind": "host", "ssh": name}) for name in names
+    }
+    link = Link.model_validate({"ends": list(ends), "cable": True} | keys)
+    return Lab(machines, {"path": link}, {})
+
+
+def test_wire_on_a_cable_carries_the_labs_networks_on_the_port_of_the_first_end() -> None:
+    """Merge no frames with LRO; keep the port."""
+    found = {r.key: r for r in compose(cabled("a.eth1", "b.eth1", wire={"delay": "1ms"}, ip="both"))}
+    (start,) = found["wire:path"].actions
+    assert isinstance(start, StartWire)
+    assert found["wire:path"].kernel == "a"
+    assert start.on_port == CarriedPort("eth1", ("198.18.0.0/24", "2001:2::/64"))
+    assert start.super_frames
+    assert "offload:a.eth1:carried:lro" in found
+
+
+def test_pacer_on_a_cable_is_on_the_shaped_port_and_carries_single_frames() -> None:
+    """Use the shaped port, of any number of ends; switch GRO off there."""
+    shape = {"at": "c.eth1", "qdisc": "pacer", "rate": "1Gbit"}
+    lab = cabled("a.eth1", "b.eth1", "c.eth1", shape=shape)
+    found = {resource.key: resource for resource in compose(lab)}
+    (start,) = found["wire:path"].actions
+    assert isinstance(start, StartWire)
+    assert (found["wire:path"].kernel, start.super_frames, start.apart) == ("c", False, True)
+    (impair,) = found["impairments:path"].actions
+    assert isinstance(impair, ImpairWire)
+    assert [pacing is not None for pacing in impair.pacing] == [True, False]
+    assert "offload:c.eth1:carried:lro+gro" in found
+    assert not any(isinstance(need, PlainUnbuilt) for need in lab_needs(lab))
+
+
+def test_wire_on_a_cable_with_more_than_two_ends_is_refused() -> None:
+    """Name the emulated link as unsupported."""
+    found = lab_needs(cabled("a.eth1", "b.eth1", "c.eth1", wire={"delay": "1ms"}))
+    assert [need.code for need in found if isinstance(need, PlainUnbuilt)] == ["wire-unbuilt"]
