@@ -1,6 +1,7 @@
 """Emulated links and pacers on the port of a host, which keeps its addresses, routes and connections."""
 
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -85,3 +86,24 @@ def test_packets_pass_at_once_after_the_death_of_the_agent(
     until(lambda: "o-pc6.lan0" not in pair[0].inside("ip -o link"), deadline_s=5)
     assert ping_ms(pair[0], "198.18.0.2") < 10
     agents.drop("pc6")
+
+
+def test_pacer_on_the_port_limits_what_the_port_sends(
+    pair: tuple[SshHost, SshHost],
+    agents: Agents,
+    lab: StandingLab,
+) -> None:
+    """Pace the lab's packets of the shaped port, here the second end, and leave the opposite direction unpaced."""
+    shape = "shape: {at: pc7.lan0, qdisc: pacer, rate: 10Mbit}"
+    lab.change_to(compose(lab_of(LAB.replace("wire: {delay: 20ms}", shape))))
+    assert lab.mismatches() == []
+    began = time.monotonic()
+    pair[1].inside(
+        "ping -q -c200 -l200 -s1400 -W2 198.18.0.1"
+    )  # 200 frames of 1446 bytes: 0.23 s at 10 Mbit/s
+    counts = agents.of("pc7").begin("wire.read", {"id": wire_id("lan")}).result(10)
+    paced, unpaced = counts["ways"]
+    assert paced["paced_ns"] >= 200 * 1446 * 8 * 100 * 0.99
+    assert unpaced["paced_ns"] == 0
+    assert (paced["left_frames"], paced["bypassed_packets"]) == (200, 0)
+    assert time.monotonic() - began >= 0.2

@@ -168,6 +168,18 @@ fn packets_pass_untouched_and_are_counted_without_a_heartbeat() {
 }
 
 #[test]
+fn networks_of_one_ip_version_make_a_valid_program() {
+    let Some(lab) = lab() else { return };
+    inside(&lab.tx, || {
+        let _taps = TAPS.map(|name| TapPort::open(name, Unfinished::SuperFrames).unwrap());
+        for network in ["198.18.0.0/24", "fd00:18::/64"] {
+            let selection = Selection { vlan: 0, networks: vec![network.parse().unwrap()] };
+            PortRedirect::prepare("west", TAPS, &selection, None).unwrap();
+        }
+    });
+}
+
+#[test]
 fn tap_that_is_down_or_elsewhere_is_detected() {
     let Some(lab) = lab() else { return };
     redirected(&lab, 0, None, true, |redirect| {

@@ -48,7 +48,13 @@ pub struct Selection {
     pub networks: Vec<Network>,
 }
 
-/// An IP network.
+impl Selection {
+    fn of_version(&self, is_six: bool) -> impl Iterator<Item = &Network> {
+        self.networks.iter().filter(move |network| network.address.is_ipv6() == is_six)
+    }
+}
+
+/// An IP network with a prefix of at least one bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     /// An address of the network.
@@ -64,7 +70,7 @@ impl FromStr for Network {
         let (address, bits) = text.split_once('/').ok_or(())?;
         let (address, prefix_bits) = (address.parse::<IpAddr>().map_err(drop)?, bits.parse().map_err(drop)?);
         let max_bits = if address.is_ipv6() { 128 } else { 32 };
-        if prefix_bits > max_bits {
+        if !(1..=max_bits).contains(&prefix_bits) {
             return Err(());
         }
         Ok(Self { address, prefix_bits })
@@ -179,13 +185,23 @@ fn select(program: &mut Assembler, selection: &Selection, pass: Label) {
     }
     program.bind(inside);
     let selected = program.label();
-    program.jump_if(R2, Condition::Equal, ethernet_type(0x0800), four);
-    program.jump_if(R2, Condition::NotEqual, ethernet_type(0x86dd), pass);
-    not_about_neighbours(program, pass);
-    of_networks(program, selection, true, pass);
-    program.jump(selected);
-    program.bind(four);
-    of_networks(program, selection, false, pass);
+    // The kernel refuses programs with unreachable code, such as the comparisons of a version without a network.
+    let [has_four, has_six] = [false, true].map(|is_six| selection.of_version(is_six).next().is_some());
+    if has_four {
+        program.jump_if(R2, Condition::Equal, ethernet_type(0x0800), four);
+    }
+    if has_six {
+        program.jump_if(R2, Condition::NotEqual, ethernet_type(0x86dd), pass);
+        not_about_neighbours(program, pass);
+        of_networks(program, selection, true, pass);
+        program.jump(selected);
+    } else {
+        program.jump(pass);
+    }
+    if has_four {
+        program.bind(four);
+        of_networks(program, selection, false, pass);
+    }
     program.bind(selected);
 }
 
@@ -219,7 +235,7 @@ fn of_networks(program: &mut Assembler, selection: &Selection, is_six: bool, pas
     read(program, ADDRESSES, 2 * i32::from(address_bytes), pass);
     for address in [ADDRESSES, ADDRESSES + address_bytes] {
         let found = program.label();
-        for network in selection.networks.iter().filter(|network| network.address.is_ipv6() == is_six) {
+        for network in selection.of_version(is_six) {
             let next = program.label();
             for (at, (value, mask)) in (address..).step_by(4).zip(network.words()) {
                 if mask != 0 {
@@ -253,7 +269,7 @@ mod tests {
         };
         assert_eq!("198.18.0.0/33".parse::<Network>(), Err(()));
         assert_eq!(words("198.18.3.7", 15), [[0xc612_0000, 0xfffe_0000]]);
-        assert_eq!(words("10.0.0.1", 0), [[0, 0]]);
+        assert_eq!("10.0.0.1/0".parse::<Network>(), Err(()));
         assert_eq!(
             words("fd00:1:2::9", 48),
             [[0xfd00_0001, u32::MAX], [0x0002_0000, 0xffff_0000], [0, 0], [0, 0]]

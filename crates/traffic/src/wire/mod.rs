@@ -208,7 +208,13 @@ pub fn open_on_port(
     let networks = port.networks.iter().map(|text| {
         text.parse().map_err(|()| ErrorObject::params("a network is written as address/bits", text.as_str()))
     });
-    let networks = networks.collect::<Result<_, _>>()?;
+    let networks = networks.collect::<Result<Vec<_>, _>>()?;
+    if networks.is_empty() {
+        return Err(ErrorObject::params(
+            "a wire on a port carries the packets of at least one network",
+            "networks",
+        ));
+    }
     let names = params.ends.each_ref().map(|end| end.interface.as_str());
     let open = |name| TapPort::open(name, what).map_err(|error| refused(name, &error));
     let (mut sent, mut received) = (open(names[0])?, open(names[1])?);

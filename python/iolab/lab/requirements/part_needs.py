@@ -10,6 +10,7 @@ from iolab.experiment.model.measures import Measure
 from iolab.experiment.model.packets import Packets
 from iolab.lab.guests.vm import image_of
 from iolab.lab.kernels import HERE, kernel_of, on_kernels
+from iolab.lab.links.link_topology import is_on_port, way_ends
 from iolab.lab.links.shared import check_reach
 from iolab.lab.packets.flow_addresses import flow_sweeps
 from iolab.lab.packets.frames import check_fit
@@ -174,6 +175,7 @@ def check_packets(measure: Packets, lab: Lab, topology: Topology) -> None:
     for index, way in enumerate(directions if measure.replay is None else ()):
         flow_sweeps(measure, way, index)
     _check_clock(directions)
+    _check_carried(lab, directions)
     routed = any(next_hop(lab, way) != way.target.ref for way in directions)
     version = measure.ip if measure.tunnel is None else measure.tunnel_ip
     have = {point.of(version) is not None for way in directions for point in (way.source, way.target)}
@@ -182,6 +184,21 @@ def check_packets(measure: Packets, lab: Lab, topology: Topology) -> None:
         seen = Phrase("lab.no-such-address", key=key, version=version)
         allowed = Phrase("lab.links-of-that-version", version=version, key=key)
         raise InputError([Problem("measure", FINDING_PATH, seen, allowed)])
+
+
+def _check_carried(lab: Lab, directions: tuple[Way, ...]) -> None:
+    """Check that frames neither start nor end on a port whose frames an emulated link carries, because iolab's own
+    frames bypass the network stack, and so the emulated link.
+
+    Raises:
+        InputError: a path starts or ends on such a port.
+    """
+    carried = {way_ends(lab, name)[0]: name for name in lab.links if is_on_port(lab, name)}
+    for end in (end for way in directions for end in (way.source, way.target)):
+        if (link := carried.get(end.ref)) is not None:
+            seen = Phrase("lab.frames-past-the-wire", port=end.ref, link=link)
+            allowed, advice = Phrase("lab.ports-without-wire"), Phrase("lab.measure-streams-instead")
+            raise InputError([Problem("measure", FINDING_PATH, seen, allowed, advice)])
 
 
 def _check_clock(directions: tuple[Way, ...]) -> None:

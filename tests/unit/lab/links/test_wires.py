@@ -1,7 +1,10 @@
 """A link with `wire:` as resources: changes while it runs, its memory, and conflicts."""
 
 import pytest
+from tests.unit.lab.packets.measures import measure
+from tests.unit.trial.load_trials import lab as load_lab
 
+from iolab.errors import InputError
 from iolab.experiment import Resolver, parse
 from iolab.experiment.experiment import Lab
 from iolab.experiment.model.impairments import Impairments
@@ -14,7 +17,9 @@ from iolab.lab.links.wires import MARGIN_BYTES, POLLING_PRIORITY, way_memory, wi
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.requirements.lab_needs import lab_needs
 from iolab.lab.requirements.need import Need, NeedKind
+from iolab.lab.requirements.part_needs import check_packets
 from iolab.lab.resources import difference
+from iolab.lab.topology import make_topology
 from iolab.messages.unmet import PlainUnbuilt
 
 
@@ -220,3 +225,21 @@ def test_wire_on_a_cable_with_more_than_two_ends_is_refused() -> None:
     """Name the emulated link as unsupported."""
     found = lab_needs(cabled("a.eth1", "b.eth1", "c.eth1", wire={"delay": "1ms"}))
     assert [need.code for need in found if isinstance(need, PlainUnbuilt)] == ["wire-unbuilt"]
+
+
+def test_frames_that_would_bypass_the_emulated_link_on_their_port_are_refused() -> None:
+    """Name the port and the link: iolab's own frames do not pass the network stack."""
+    found = load_lab()
+    hosts: dict[str, Machine] = {
+        name: Host.model_validate(
+            {"kind": "host", "ssh": name} | ({"forward": "bridge"} if name == "dut" else {})
+        )
+        for name in found.machines
+    }
+    west = Link.model_validate(
+        {"ends": list(found.links["west"].ends), "cable": True, "wire": {"delay": "1ms"}}
+    )
+    east = found.links["east"].model_copy(update={"cable": True})
+    lab = Lab(hosts, {"west": west, "east": east}, {})
+    with pytest.raises(InputError, match=r"tester.p0, whose frames iolab carries for link west"):
+        check_packets(measure(), lab, make_topology(lab))
