@@ -34,6 +34,20 @@ fn lab() -> Option<Lab> {
     Some(lab)
 }
 
+/// Create the taps. Taps of these names may still exist for a moment: a program that another test starts briefly holds
+/// copies of all descriptors.
+fn open_taps() -> [TapPort; 2] {
+    TAPS.map(|name| {
+        let mut tries = (0..100).map(|_| TapPort::open(name, Unfinished::SuperFrames));
+        let opened = tries.find(|opened| {
+            let is_open = opened.is_ok();
+            thread::sleep(Duration::from_millis(if is_open { 0 } else { 10 }));
+            is_open
+        });
+        opened.unwrap().unwrap()
+    })
+}
+
 fn selection(vlan: u16) -> Selection {
     let network = |text: &str, prefix_bits| Network { address: text.parse().unwrap(), prefix_bits };
     Selection { vlan, networks: vec![network("198.18.0.0", 24), network("fd00:18::", 64)] }
@@ -48,19 +62,21 @@ fn redirected(
     beats: bool,
     work: impl FnOnce(&PortRedirect) + Send,
 ) -> [u64; 2] {
+    let begun = AtomicBool::new(false);
     let (stop, frames) = (AtomicBool::new(false), [AtomicU64::new(0), AtomicU64::new(0)]);
     inside(&lab.tx, || {
-        let mut taps = TAPS.map(|name| TapPort::open(name, Unfinished::SuperFrames).unwrap());
+        let mut taps = open_taps();
         let mut redirect = PortRedirect::prepare("west", TAPS, &selection(vlan), mechanism).unwrap();
         redirect.attach().unwrap();
         thread::scope(|scope| {
-            let (redirect, stop, frames) = (&redirect, &stop, &frames);
+            let (redirect, stop, frames, begun) = (&redirect, &stop, &frames, &begun);
             scope.spawn(move || {
                 let mut room = vec![0; 70_000];
                 while !stop.load(Ordering::Relaxed) {
                     if beats {
                         redirect.beat(clock::now_ns());
                     }
+                    begun.store(true, Ordering::Relaxed);
                     for (tap, count) in taps.iter_mut().zip(frames) {
                         while let Some(frame) = tap.read(&mut room).unwrap() {
                             assert_eq!(tap.write(&[], &room[..frame.length]).unwrap(), Given::Taken);
@@ -70,7 +86,9 @@ fn redirected(
                     thread::sleep(Duration::from_micros(100));
                 }
             });
-            thread::sleep(Duration::from_millis(2));
+            while !begun.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
             let done = catch_unwind(AssertUnwindSafe(|| work(redirect)));
             stop.store(true, Ordering::Relaxed);
             done.unwrap_or_else(|panic| resume_unwind(panic));
@@ -137,7 +155,7 @@ fn tagged_packets_pass_the_taps_in_both_directions() {
         for (vlan, frames) in [(7, [1, 1]), (8, [0, 0]), (0, [0, 0])] {
             let found = redirected(lab, vlan, mechanism, true, |_| {
                 senders.iter().for_each(|sender| socket::send(sender, &tagged()).unwrap());
-                thread::sleep(Duration::from_millis(20));
+                thread::sleep(Duration::from_millis(200)); // on a busy host, the reader runs late
             });
             assert_eq!(found, frames, "VLAN {vlan}");
         }
@@ -171,7 +189,7 @@ fn packets_pass_untouched_and_are_counted_without_a_heartbeat() {
 fn networks_of_one_ip_version_make_a_valid_program() {
     let Some(lab) = lab() else { return };
     inside(&lab.tx, || {
-        let _taps = TAPS.map(|name| TapPort::open(name, Unfinished::SuperFrames).unwrap());
+        let _taps = open_taps();
         for network in ["198.18.0.0/24", "fd00:18::/64"] {
             let selection = Selection { vlan: 0, networks: vec![network.parse().unwrap()] };
             PortRedirect::prepare("west", TAPS, &selection, None).unwrap();
@@ -198,7 +216,7 @@ fn programs_and_filters_of_others_are_refused_by_name() {
     let Some(lab) = lab() else { return };
     let refused = || {
         inside(&lab.tx, || {
-            let _taps = TAPS.map(|name| TapPort::open(name, Unfinished::SuperFrames).unwrap());
+            let _taps = open_taps();
             let error = PortRedirect::prepare("west", TAPS, &selection(0), None).unwrap_err();
             assert!(matches!(error, PortError::Conflict { .. }), "{error}");
             error.to_string()
