@@ -21,7 +21,7 @@ niceness=0
 tests=(--durations=10 --durations-min=5)
 # A test that another program of the host disturbed is tried again, is shown as RERUN, and counts against MAX_RETRIES.
 again=(--reruns 2)
-measuring=(tests/netns/test_{pacer,verify_shaper,wires}.py tests/guest/test_wires.py)
+measuring=(tests/netns/test_{pacer,verify_shaper,wire_on_port,wires}.py tests/guest/test_wires.py)
 parents=(tests/guest/test_{parents,sites,xen_hosts}.py)
 # They look at all disks and volumes of the host, as tests with guests make them: not in parallel with those.
 disks=(tests/netns/test_{claims,disks,existing_devices,existing_targets}.py)
