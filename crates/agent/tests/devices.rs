@@ -42,7 +42,8 @@ fn token_bucket_passes_its_rate_and_burst() {
         .iter()
         .map(|stall| number(&stall["end_ns"]) - number(&stall["begin_ns"]))
         .sum();
-    let (most, least) = (110_000, 110_000 - stalled_ns / 20_000);
+    // On a busy host, the sender may not even offer the frames that the bucket would pass.
+    let (most, least) = (110_000, 110_000_u64.saturating_sub(stalled_ns / 20_000).min(offered));
     assert!(passed <= most + 500 && passed + 500 >= least, "{passed} of {least} to {most}");
     assert_eq!(received["lost_frames"], offered - number(&received["received_frames"]));
 }
