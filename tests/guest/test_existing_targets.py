@@ -118,8 +118,8 @@ port=/sys/kernel/config/target/loopback/naa.6001405000000001/tpgt_1; mkdir -p $p
 echo naa.6001405000000002 >$port/nexus; ln -s $disk $port/lun/lun_0/disk
 node=; for look in $(seq 100); do node=$(ls /sys/block | grep sd) && break; sleep 0.1; done
 perl -e 'open(my $disk, "+<", $ARGV[0]) or die $!;
-    ioctl($disk, 0x401870C8, pack("QQLL", 0, 0x1234, 0, 0)) or die "register: $!";
-    ioctl($disk, 0x401070C9, pack("QLL", 0x1234, 1, 0)) or die "reserve: $!"' /dev/$node
+    my $key = pack("QQLL", 0, 0x1234, 0, 0); ioctl($disk, 0x401870C8, $key) or die "register: $!";
+    my $own = pack("QLL", 0x1234, 1, 0); ioctl($disk, 0x401070C9, $own) or die "reserve: $!"' /dev/$node
 echo /dev/$node
 """
 """Script that makes a SCSI disk of LIO and reserves it through the kernel (IOC_PR_REGISTER and IOC_PR_RESERVE)."""
