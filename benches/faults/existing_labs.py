@@ -101,7 +101,7 @@ def left_over(before: tuple[str, ...], *, patient: bool) -> list[str]:
     """Return a problem if a lab left something; the agent of a killed lab has 20 s to undo its changes."""
     end = time.monotonic() + (20 if patient else 0)
     while (now := left(VOLUME)) != before and time.monotonic() < end:
-        time.sleep(0.1)  # nobody is told when the agent has ended
+        time.sleep(0.1)  # no event reports the end of the agent
     return [] if now == before else [f"left on the host: {sorted(set(now) ^ set(before))}"]
 
 

@@ -159,7 +159,7 @@ def ran(folder: Path, host: Computers, physical: str, kind: str, case: Case, dra
             (ours, *others), problems = volumes.digests(), []
             end = time.monotonic() + 20
             while (now := volumes.told(LEFT)) != left and time.monotonic() < end:
-                time.sleep(0.5)  # nobody is told when the agent of a killed lab has undone its changes
+                time.sleep(0.5)  # no event reports that the agent has undone its changes
             if now != left:
                 problems.append(f"left on the host: {sorted(set(now.splitlines()) ^ set(left.splitlines()))}")
     finally:
